@@ -34,6 +34,7 @@ pub fn encode(choices: &mut Choices<'_>) -> Vec<u8> {
         cpu_count: 1,
         phys_base: 0,
         dump_level: 31,
+        lacks_struct_pages: false,
         split: (split < 64).then(|| (0, choices.number(FRAMES / 2))),
         end_frame: FRAMES,
         vmcoreinfo: None,

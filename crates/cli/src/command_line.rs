@@ -30,6 +30,8 @@ use crate::commands::plan::PlanArguments;
 use crate::commands::read::ReadArguments;
 #[cfg(feature = "report")]
 use crate::commands::report::ReportArguments;
+#[cfg(feature = "inspect")]
+use crate::commands::rules::RulesArguments;
 use crate::commands::save::SaveArguments;
 #[cfg(feature = "setup")]
 use crate::commands::setup::SetupArguments;
@@ -82,6 +84,9 @@ pub enum Command {
     /// Write an HTML page: why the kernel stopped, its memory by use, its log
     #[cfg(feature = "report")]
     Report(ReportArguments),
+    /// Check rules for pages, and count the pages that they name
+    #[cfg(feature = "inspect")]
+    Rules(RulesArguments),
     /// Print the kernel log in a dump
     Dmesg(DmesgArguments),
     /// Copy a dump from a dump device or a file into a directory after the reboot

@@ -23,6 +23,7 @@ mod ram_dump;
 #[cfg(feature = "report")]
 mod report;
 mod report_first;
+mod rules;
 mod sandbox;
 mod savecore;
 mod signals;
@@ -82,6 +83,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Mount(arguments) => commands::mount::run(&arguments)?,
         #[cfg(feature = "report")]
         Command::Report(arguments) => commands::report::run(&arguments)?,
+        #[cfg(feature = "inspect")]
+        Command::Rules(arguments) => commands::rules::run(&arguments)?,
         Command::Dmesg(arguments) => commands::dmesg::run(&arguments)?,
         Command::Save(arguments) => commands::save::run(&arguments)?,
         #[cfg(feature = "plan")]

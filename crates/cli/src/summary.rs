@@ -55,6 +55,7 @@ struct Pages {
     zero_left_out: bool,
     stored_once_for_several: u64,
     kept_against_class: u64,
+    kept_by_rules: u64,
     excluded: Excluded,
     lost: u64,
 }
@@ -74,6 +75,8 @@ struct Excluded {
     other_owner: u64,
     #[serde(skip_serializing_if = "is_zero")]
     dom0: u64,
+    struct_pages: u64,
+    rules: u64,
 }
 
 #[derive(Serialize)]
@@ -152,6 +155,7 @@ impl DumpReport {
                 zero_left_out: summary.zero_excluded,
                 stored_once_for_several: summary.shared,
                 kept_against_class: summary.guarded,
+                kept_by_rules: summary.kept_by_rules,
                 excluded: Excluded {
                     cache: excluded.cache,
                     cache_private: excluded.cache_private,
@@ -164,6 +168,8 @@ impl DumpReport {
                     device: excluded.device,
                     other_owner: excluded.owner,
                     dom0: excluded.dom0,
+                    struct_pages: excluded.struct_pages,
+                    rules: excluded.rules,
                 },
                 lost: summary.lost,
             },
@@ -238,6 +244,8 @@ impl DumpReport {
             ("device memory (no struct pages)", excluded.device),
             ("of owners left out", excluded.other_owner),
             ("of dom0, by its kernel", excluded.dom0),
+            ("struct pages of excluded pages", excluded.struct_pages),
+            ("by rules", excluded.rules),
             ("zero", if pages.zero_left_out { pages.zero } else { 0 }),
         ];
         self.row(out, "RAM", pages.ram)?;
@@ -252,6 +260,9 @@ impl DumpReport {
         if pages.kept_against_class > 0 {
             let name = "  the kernel's own, whatever their class";
             self.row(out, name, pages.kept_against_class)?;
+        }
+        if pages.kept_by_rules > 0 {
+            self.row(out, "  by rules", pages.kept_by_rules)?;
         }
         if pages.stored_once_for_several > 0 {
             self.row(

@@ -299,6 +299,7 @@ fn small_kdump(codec: Codec) -> Vec<u8> {
         cpu_count: 1,
         phys_base: 0,
         dump_level: 31,
+        lacks_struct_pages: false,
         split: None,
         end_frame: 16,
         vmcoreinfo: None,

@@ -3,6 +3,7 @@
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::elf::LoadSegment;
+use bigiron_format::elf::dump_level::LeftOut;
 use bigiron_format::elf::write::CoreLayout;
 use bigiron_format::{PageFrame, PhysAddr, VirtAddr};
 use bigiron_kernel::{Kernel, MemorySource, SECTION_FRAMES, arch};
@@ -31,11 +32,14 @@ pub(crate) struct CoreMap {
 }
 
 impl CoreMap {
-    /// Lays out the core of a dump of `subject` at `level`.
-    pub(crate) fn of(subject: &Subject, level: u8) -> Result<Self, DumpError> {
+    /// Lays out the core of a dump of `subject` that lacks `left_out`; `rules` as in
+    /// [`output_notes`].
+    pub(crate) fn of(subject: &Subject, left_out: LeftOut, rules: &str) -> Result<Self, DumpError> {
         let source = subject.source();
-        let goal = NotesGoal::Elf { level: Some(level) };
-        let notes = output_notes(source, subject.vmcoreinfo_text(), goal);
+        let goal = NotesGoal::Elf {
+            left_out: Some(left_out),
+        };
+        let notes = output_notes(source, subject.vmcoreinfo_text(), goal, rules);
         let damaged = subject.damage().is_some();
         Self::with(source, subject.kernel(), notes.bytes, damaged)
     }
@@ -43,9 +47,11 @@ impl CoreMap {
     /// Lays out the core of `kernel`'s memory as its source has it.
     pub(crate) fn of_kernel(kernel: &Kernel) -> Result<Self, DumpError> {
         let source = kernel.source();
-        let level = source.facts().dump_level;
         let text = kernel.info().text().as_bytes();
-        let notes = output_notes(source, Some(text), NotesGoal::Elf { level });
+        let goal = NotesGoal::Elf {
+            left_out: source.left_out(),
+        };
+        let notes = output_notes(source, Some(text), goal, "");
         let damaged = kernel.damage().is_some();
         Self::with(source, Some(kernel), notes.bytes, damaged)
     }

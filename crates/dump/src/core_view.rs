@@ -42,7 +42,7 @@ impl<'a> CoreView<'a> {
     /// As [`Self::new`].
     pub fn of(subject: &'a Subject<'_>, io: IoMethod) -> Result<Self, DumpError> {
         let source = subject.source();
-        let map = CoreMap::of(subject, source.dump_level())?;
+        let map = CoreMap::of(subject, source.left_out().unwrap_or_default(), "")?;
         Ok(Self::with(source, io, map))
     }
 

@@ -197,11 +197,13 @@ fn summarize_plan(job: &DumpJob, plan: &Plan, summary: &mut Summary) {
     summary.ram = plan.ram;
     summary.excluded = plan.excluded;
     summary.guarded = plan.guarded.iter().map(|(_, count)| count).sum();
+    summary.kept_by_rules = plan.kept_by_rules;
     summary.warnings.extend(guarded_warning(&plan.guarded));
     summary.struct_pages = plan.scanned;
     summary.dumped = plan.kept;
     summary.zero = plan.zero;
-    if plan.unreadable > 0 {
+    // Of page frames whose struct pages were left out, there is nothing to keep.
+    if plan.unreadable > 0 && !job.subject.source().lacks_struct_pages() {
         summary.warnings.push(format!(
             "{} struct pages cannot be read; their pages are kept",
             plan.unreadable

@@ -7,6 +7,8 @@ use std::path::Path;
 
 use bigiron_format::device::ContentsKind;
 use bigiron_helpers::Stop;
+use bigiron_kernel::Filter;
+use bigiron_kernel::rules::ResolvedRules;
 
 use crate::device::refused;
 use crate::driver;
@@ -120,6 +122,13 @@ fn prepare<'a, 's>(
     stop: &'a Stop,
 ) -> Result<(DumpJob<'a, 's>, Summary), DumpError> {
     let format = shape.format;
+    if options.without_struct_pages && subject.source().is_live() {
+        return Err(DumpError::Layout(
+            "the running kernel excludes other pages a moment later, so that their struct pages \
+             cannot be left out; use --struct-pages all"
+                .into(),
+        ));
+    }
     let is_stream = shape.is_stream || format.is_flattened();
     let (shared, per_helper) = memory_needed(&format, shape.parts, is_stream, options);
     let helpers = options.memory.helpers(options.threads, shared, per_helper);
@@ -129,6 +138,10 @@ fn prepare<'a, 's>(
         .map_err(&filter_error)?;
     if !options.optimizations.scan_blocks {
         filter.exact_only();
+    }
+    let mut rule_warnings = Vec::new();
+    if !options.rules.as_slice().is_empty() {
+        rule_warnings = set_rules(subject, options, &mut filter);
     }
     if matches!(format, Format::Kdump { .. }) {
         filter.end_at_mem_map().map_err(&filter_error)?;
@@ -145,6 +158,7 @@ fn prepare<'a, 's>(
             .collect(),
         ..Summary::default()
     };
+    summary.warnings.append(&mut rule_warnings);
     if helpers < options.threads {
         summary.warnings.push(format!(
             "{helpers} helpers instead of {}: more do not fit into the memory limit",
@@ -154,6 +168,10 @@ fn prepare<'a, 's>(
     if let Some(error) = filter.blind() {
         let warning = format!("cannot tell poisoned pages from others: {error}");
         summary.warnings.push(warning);
+    }
+    if options.without_struct_pages && !filter.has_struct_pages() {
+        let warning = "all struct pages are kept, since none is read";
+        summary.warnings.push(warning.into());
     }
     let job = DumpJob {
         subject,
@@ -166,6 +184,19 @@ fn prepare<'a, 's>(
         drops_zero_pages: matches!(format, Format::Elf { .. }) && options.level.excludes_zero(),
     };
     Ok((job, summary))
+}
+
+/// Lets `filter` keep and drop pages by rules. A rule that cannot be resolved is a warning: it must
+/// not cost the dump.
+fn set_rules(subject: &Subject, options: &DumpOptions, filter: &mut Filter) -> Vec<String> {
+    let Some(kernel) = subject.kernel() else {
+        let warning = "rules for pages are ignored, since there is no kernel to find them in";
+        return vec![warning.into()];
+    };
+    let rules = ResolvedRules::find(&options.rules, kernel);
+    let warnings = rules.warnings().collect();
+    filter.set_rules(rules);
+    warnings
 }
 
 /// Writes the dump to `parts`.

@@ -137,12 +137,14 @@ impl FormatWriter for ElfWriter<'_, '_> {
         let aliases = kernel_addresses::complete(source, kernel, &mut segments)?;
         segments.extend(aliases);
         let goal = NotesGoal::Elf {
-            level: Some(self.job.dump_level()),
+            left_out: Some(self.job.left_out()),
         };
+        let text = self.job.subject.vmcoreinfo_text();
+        let rules = self.job.filter.rules().record();
         let core = CoreLayout {
             machine: arch::find(source.machine())?.elf_machine,
             endian: source.endian(),
-            notes: output_notes(source, self.job.subject.vmcoreinfo_text(), goal).bytes,
+            notes: output_notes(source, text, goal, &rules).bytes,
             segments,
         };
         Ok(ElfLayout { core, ram })

@@ -1,5 +1,6 @@
 //! The context of a dump that is being made.
 
+use bigiron_format::elf::dump_level::LeftOut;
 use bigiron_helpers::Stop;
 use bigiron_kernel::{Filter, KernelError, PageReader};
 
@@ -35,6 +36,20 @@ impl DumpJob<'_, '_> {
     /// Returns the dump level of the output: pages that the source lacks already stay excluded.
     pub fn dump_level(&self) -> u8 {
         self.options.level.number() | self.subject.source().dump_level()
+    }
+
+    /// Returns what the output lacks.
+    pub fn left_out(&self) -> LeftOut {
+        LeftOut {
+            level: self.dump_level(),
+            struct_pages: self.lacks_struct_pages(),
+        }
+    }
+
+    /// Returns true if the output lacks struct pages of page frames that it lacks.
+    fn lacks_struct_pages(&self) -> bool {
+        let leaves_out = self.options.without_struct_pages && self.filter.has_struct_pages();
+        leaves_out || self.subject.source().lacks_struct_pages()
     }
 
     /// Returns the number of helper threads that write to `parts`.

@@ -41,6 +41,7 @@ mod save;
 mod sections;
 mod shared_pages;
 mod stripe_check;
+mod struct_pages;
 mod subject;
 mod summary;
 mod verify;

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use bigiron_format::bytes::Endian;
+use bigiron_format::elf::dump_level::LeftOut;
 use bigiron_format::elf::note::{self, Notes};
 use bigiron_format::elf::{dump_level, erase_info};
 use bigiron_kernel::MemorySource;
@@ -14,8 +15,8 @@ pub enum NotesGoal {
     Header,
     /// An ELF core, which has notes for both.
     Elf {
-        /// The dump level; `None` if it is unknown.
-        level: Option<u8>,
+        /// What is left out; `None` if that is unknown.
+        left_out: Option<LeftOut>,
     },
 }
 
@@ -35,11 +36,12 @@ pub struct OutputNotes {
 
 /// Returns the source's notes. `text` of VMCOREINFO is added if the source has none or a
 /// different one, so that readers find the one used for the dump. `goal` is the kind of file that
-/// they go into.
+/// they go into. `rules` are the lines that record rules for pages, behind what was erased.
 pub fn output_notes(
     source: &dyn MemorySource,
     text: Option<&[u8]>,
     goal: NotesGoal,
+    rules: &str,
 ) -> OutputNotes {
     let endian = source.endian();
     let own = source.notes();
@@ -49,13 +51,14 @@ pub fn output_notes(
     {
         bytes.extend(note::snap(task, endian));
     }
-    let erased = source.erase_info().to_vec();
-    let (noted, level): (&[u8], _) = match goal {
+    let mut erased = source.erase_info().to_vec();
+    erased.extend_from_slice(rules.as_bytes());
+    let (noted, left_out): (&[u8], _) = match goal {
         NotesGoal::Header => (&[], None),
-        NotesGoal::Elf { level } => (&erased, level),
+        NotesGoal::Elf { left_out } => (&erased, left_out),
     };
     bytes = erase_info::replace(Notes::new(&bytes, endian, 0), noted);
-    bytes = dump_level::replace(Notes::new(&bytes, endian, 0), level);
+    bytes = dump_level::replace(Notes::new(&bytes, endian, 0), left_out);
     let vmcoreinfo = text.and_then(|text| {
         let same = |descriptor: &[u8]| {
             descriptor.starts_with(text) && descriptor[text.len()..].iter().all(|byte| *byte == 0)

@@ -15,6 +15,7 @@ use crate::page::is_zero;
 use crate::progress::Phase;
 use crate::read_pages::read_pages;
 use crate::sections::Sections;
+use crate::struct_pages::Scan;
 
 /// Pages read at once in the search for zero pages.
 const ZERO_SCAN_PAGES: usize = 64;
@@ -32,6 +33,8 @@ pub struct Plan {
     pub excluded: ExcludedCounts,
     /// Page frames that are kept although the level excludes their class.
     pub guarded: GuardedCounts,
+    /// Page frames that are kept because of a rule.
+    pub kept_by_rules: u64,
     /// Zero pages that were found and excluded already (for ELF).
     pub zero: u64,
     /// Struct pages that were classified.
@@ -61,6 +64,10 @@ pub fn make(
     let progress = job.progress;
     progress.begin(Phase::Filtering, sections.len() as u64 * SECTION_FRAMES);
     let dom0 = scan_dom0(job)?;
+    if job.options.without_struct_pages {
+        leave_out_struct_pages(job, &sections)?;
+        progress.begin(Phase::Filtering, sections.len() as u64 * SECTION_FRAMES);
+    }
     let cursor = WorkCursor::new(sections.len() as u64);
     let planned = &sections;
     #[cfg(feature = "sample")]
@@ -97,6 +104,7 @@ pub fn make(
             sum.ram += section.ram;
             sum.excluded.add(&section.excluded);
             sum.guarded.add(&section.guarded);
+            sum.kept_by_rules += section.kept_by_rules;
             sum.scanned += section.scanned;
             sum.unreadable += section.unreadable;
             sum.undescribed += section.undescribed;
@@ -118,6 +126,7 @@ pub fn make(
         plan.ram += sum.ram;
         plan.excluded.add(&sum.excluded);
         plan.guarded.add(&sum.guarded);
+        plan.kept_by_rules += sum.kept_by_rules;
         plan.zero += sum.zero;
         plan.scanned += sum.scanned;
         plan.unreadable += sum.unreadable;
@@ -130,6 +139,19 @@ pub fn make(
     plan.poisoned.sort_unstable_by_key(|run| run.start);
     plan.sections = sections;
     Ok(plan)
+}
+
+/// Lets the filter leave out the pages of the memory map that describe no kept page.
+fn leave_out_struct_pages(job: &DumpJob, sections: &Sections) -> Result<(), DumpError> {
+    let scan = Scan {
+        helpers: job.helpers,
+        stop: job.stop,
+        io: job.options.io,
+        progress: job.progress,
+    };
+    scan.leave_out_struct_pages(job.subject.source(), &job.filter, sections)
+        .map_err(|source| job.filter_error(source))?;
+    job.check_interrupted()
 }
 
 /// Filters the memory of dom0 of a Xen host by its kernel, before the host's memory is filtered;

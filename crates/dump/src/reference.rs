@@ -9,6 +9,8 @@ use bigiron_kernel::{
 };
 
 use crate::error::DumpError;
+use crate::sections::Sections;
+use crate::struct_pages::Scan;
 
 /// Finds the kernel in `source`, of which `dump` was made: by the VMCOREINFO of the source, or
 /// else by that of the dump, which may have been given when it was made.
@@ -27,10 +29,18 @@ pub fn find_kernel_by_dump<'s>(
     })
 }
 
+/// Returns true if the dump records rules for pages.
+fn is_ruled(dump: &dyn MemorySource) -> bool {
+    let mut lines = dump.erase_info().split(|byte| *byte == b'\n');
+    lines.any(|line| line.starts_with(b"rule "))
+}
+
 /// The source that a dump is verified against.
 pub struct Reference<'a, 's> {
     source: &'s dyn MemorySource,
     level: DumpLevel,
+    /// The dump lacks struct pages of page frames that it lacks.
+    lacks_struct_pages: bool,
     /// Decides which pages the dump must have.
     filter: Result<Filter<'a, 's>, String>,
 }
@@ -50,6 +60,9 @@ impl<'a, 's> Reference<'a, 's> {
             }
             if source.is_live() {
                 return Err("the source is the running kernel, which changes".to_owned());
+            }
+            if is_ruled(dump) {
+                return Err("rules kept and dropped pages of the dump".to_owned());
             }
             let unknown = |error: &KernelError| {
                 format!("the kernel in the source cannot be interpreted ({error})")
@@ -75,6 +88,7 @@ impl<'a, 's> Reference<'a, 's> {
         Self {
             source,
             level,
+            lacks_struct_pages: dump.lacks_struct_pages(),
             filter: filter(),
         }
     }
@@ -92,6 +106,20 @@ impl<'a, 's> Reference<'a, 's> {
     /// True if the dump may lack pages whose bytes are all zero.
     pub(crate) fn excludes_zero(&self) -> bool {
         self.level.excludes_zero()
+    }
+
+    /// Finds the struct pages that the dump must not have, before any call of [`Self::expected`].
+    pub(crate) fn leave_out_struct_pages(
+        &self,
+        scan: &Scan,
+        sections: &Sections,
+    ) -> Result<(), DumpError> {
+        match &self.filter {
+            Ok(filter) if self.lacks_struct_pages => {
+                Ok(scan.leave_out_struct_pages(self.source, filter, sections)?)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Sets the bits of the pages in the section at `first` that the dump must have, or, where

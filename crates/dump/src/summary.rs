@@ -39,6 +39,8 @@ pub struct Summary {
     /// Page frames that are kept although the level excludes their class, because the kernel itself
     /// uses them.
     pub guarded: u64,
+    /// Page frames that are kept because of a rule.
+    pub kept_by_rules: u64,
     /// Kept page frames whose bytes are all zero.
     pub zero: u64,
     /// True if the dump level counts zero pages as excluded.

@@ -11,6 +11,7 @@ use crate::progress::{Phase, Progress};
 use crate::read_pages::read_pages;
 use crate::reference::Reference;
 use crate::sections::Sections;
+use crate::struct_pages::Scan;
 
 /// Pages compared by one call.
 const PAGES_AT_ONCE: usize = 64;
@@ -83,6 +84,16 @@ pub fn verify(
         Some(reference) => Sections::of_both(dump, reference.source()),
         None => Sections::of(dump),
     };
+    if let Some(reference) = reference {
+        progress.begin(Phase::Filtering, sections.len() as u64 * SECTION_FRAMES);
+        let scan = Scan {
+            helpers,
+            stop,
+            io: IoMethod::Auto,
+            progress,
+        };
+        reference.leave_out_struct_pages(&scan, &Sections::of(reference.source()))?;
+    }
     progress.begin(Phase::Copying, sections.len() as u64 * SECTION_FRAMES);
     let cursor = WorkCursor::new(sections.len() as u64);
     let found = run(helpers, stop, |_| {

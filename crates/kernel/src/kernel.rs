@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
-use bigiron_format::VirtAddr;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
 use bigiron_format::kdump::Utsname;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
+use bigiron_format::{PhysAddr, VirtAddr};
 
-use crate::arch::{self, Architecture, Entries, Leaf, SeeTables, TableEntry, Translator};
+use crate::arch::{
+    self, Architecture, Entries, Leaf, SeeTables, TableEntry, TableTree, Translator,
+};
 use crate::erase::{EraseMemory, ErasedSource, Erasure};
 use crate::error::{KernelError, SourceError};
 use crate::kernel_memory::KernelMemory;
@@ -246,9 +248,28 @@ impl<'a> Kernel<'a> {
         let Some(tree) = self.translator.tree() else {
             return false;
         };
+        self.visit_tree(&tree, most, see);
+        true
+    }
+
+    /// Visits the page tables of a process, whose top table is at `root`, as
+    /// [`Self::visit_tables`]. Returns false if those of this architecture are not known.
+    pub(crate) fn visit_user_tables(
+        &self,
+        root: PhysAddr,
+        most: u64,
+        see: &mut dyn SeeTables,
+    ) -> bool {
+        let Some(tree) = self.translator.process_tree(root.0) else {
+            return false;
+        };
+        self.visit_tree(&tree, most, see);
+        true
+    }
+
+    fn visit_tree(&self, tree: &TableTree, most: u64, see: &mut dyn SeeTables) {
         let target = |level, entry| self.translator.target(level, entry);
         tree.visit(&self.memory, &target, most, see);
-        true
     }
 
     /// Reads kernel memory; `what` names the data in messages.

@@ -5,12 +5,14 @@
 //! - [`memory`]: random access through a page cache.
 //! - [`arch`]: address translation, a table of architectures.
 //! - [`guard`]: the page frames that no dump level excludes.
+//! - [`frame_set`]: sets of page frames in bounded memory.
 //! - [`kernel`], [`kernel_memory`]: a kernel found in a source by its VMCOREINFO, and the
 //!   interface to its memory.
 //! - [`note_warnings()`]: what is said about damaged notes.
 //! - [`mem_map`], [`page`], [`filter`]: struct pages, their classes, and the page
 //!   frames that a dump level excludes.
 //! - [`printk`]: the kernel log.
+//! - [`rules`]: pages that a user keeps or drops.
 //! - [`ranks`]: the number of pages before a section.
 //! - [`symbols`], [`types`], [`vmlinux`]: the kernel's names and types, from its
 //!   own memory or from its vmlinux.
@@ -28,6 +30,7 @@ mod crash_header;
 pub mod erase;
 pub mod error;
 pub mod filter;
+pub mod frame_set;
 pub mod guard;
 pub mod kernel;
 pub mod kernel_memory;
@@ -39,6 +42,7 @@ pub mod note_warnings;
 pub mod page;
 pub mod printk;
 pub mod ranks;
+pub mod rules;
 pub mod source;
 pub mod steps;
 pub mod struct_pages;
@@ -52,6 +56,7 @@ pub mod zones;
 pub use aligned::{AlignedBuffer, BLOCK};
 pub use error::{KernelError, SourceError};
 pub use filter::{DumpLevel, ExcludedCounts, Filter, GuardedCounts};
+pub use frame_set::FrameSet;
 pub use guard::GuardedUse;
 pub use kernel::Kernel;
 pub use kernel_memory::KernelMemory;

@@ -52,6 +52,7 @@ fn dump(machine: &Machine, endian: Endian, prstatus: usize, noted: bool) -> Vec<
         cpu_count: 1,
         phys_base: 0,
         dump_level: 1,
+        lacks_struct_pages: false,
         split: None,
         end_frame,
         offset_note: layout.notes(),

@@ -46,6 +46,7 @@ fn holes_of_a_sparse_kdump_file_take_no_time_or_memory() {
         cpu_count: 1,
         phys_base: 0,
         dump_level: 0,
+        lacks_struct_pages: false,
         split: None,
         end_frame: END,
         offset_note: 0,

@@ -42,6 +42,28 @@ impl Mixture {
         large_cache: 60,
         slab: 30,
     };
+
+    /// A database machine whose kernel itself uses little: 4 thousandths of memory.
+    pub const LEAN_DATABASE: Self = Self {
+        free: 200,
+        hugetlb: 500,
+        transparent: 100,
+        anonymous: 100,
+        cache: 60,
+        large_cache: 36,
+        slab: 2,
+    };
+
+    /// A machine that runs next to nothing.
+    pub const IDLE: Self = Self {
+        free: 940,
+        hugetlb: 0,
+        transparent: 10,
+        anonymous: 10,
+        cache: 20,
+        large_cache: 10,
+        slab: 5,
+    };
 }
 
 /// Class of a page frame, as a dump level distinguishes them.

@@ -13,6 +13,7 @@ use super::compression::CompressionArgument;
 use super::format::Format;
 use super::{InputArguments, TimeoutArguments, threads};
 use crate::report_first::ReportArguments;
+use crate::rules;
 use crate::size;
 use crate::then_boot::BootArguments;
 
@@ -103,6 +104,19 @@ pub struct DumpOptionArgs {
     #[arg(short = 'd', long, value_name = "0..31", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=31))]
     pub dump_level: Vec<u8>,
+    /// Which struct pages are dumped: all, or only those of dumped pages, without which a large
+    /// machine's dump is much smaller
+    ///
+    /// A debugger then sees nothing of pages that are not in the dump. Pages of struct pages are
+    /// left out as a whole, so that some struct pages of excluded pages remain.
+    #[arg(long, value_name = "OF", default_value = "all")]
+    pub struct_pages: StructPages,
+    /// Keep and drop pages by the rules in FILE, whatever the dump level says
+    ///
+    /// A rule that cannot be resolved is left out with a warning, and so is a file that cannot be
+    /// read: neither costs the dump. `bigiron rules check` checks them beforehand.
+    #[arg(long, value_name = "FILE")]
+    pub rules: Option<PathBuf>,
     /// Whose memory of a Xen host is dumped: that of the hypervisor, of dom0, or of all
     ///
     /// Without `all`, the memory of other domains is left out, and so is free memory.
@@ -253,6 +267,15 @@ pub enum Keep {
     Both,
 }
 
+/// The struct pages that are dumped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StructPages {
+    /// Those of all pages
+    All,
+    /// Those of dumped pages
+    Kept,
+}
+
 /// An owner of memory in a Xen host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum XenOwner {
@@ -310,6 +333,12 @@ impl DumpOptionArgs {
         DumpOptions {
             level: self.levels().first().copied().unwrap_or(DumpLevel::MAX),
             owners: self.owners(),
+            without_struct_pages: self.struct_pages == StructPages::Kept,
+            rules: self
+                .rules
+                .as_deref()
+                .map(rules::read_or_warn)
+                .unwrap_or_default(),
             threads: threads(self.threads),
             memory: self
                 .memory_limit

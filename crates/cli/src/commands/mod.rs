@@ -28,6 +28,8 @@ pub mod read;
 pub mod report;
 #[cfg(feature = "retention")]
 mod retention;
+#[cfg(feature = "inspect")]
+pub mod rules;
 pub mod save;
 #[cfg(feature = "setup")]
 pub mod setup;

@@ -189,6 +189,7 @@ impl Maker<'_, '_> {
         let options = DumpOptions {
             level,
             owners: input::owners(settings),
+            without_struct_pages: settings.exclude_vmemmap,
             threads: settings.threads.unwrap_or_else(processor_count),
             io: input::io_method(settings),
             overwrite: settings.force,

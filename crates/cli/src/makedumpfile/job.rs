@@ -74,6 +74,7 @@ fn makes_a_dump(settings: &Settings) -> bool {
         || settings.vmlinux.is_some()
         || settings.flattened
         || settings.exclude_xen_domains
+        || settings.exclude_vmemmap
         || settings.xen_vmcoreinfo.is_some()
         || settings.xen_syms.is_some()
 }

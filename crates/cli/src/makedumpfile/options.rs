@@ -212,13 +212,22 @@ pub static OPTIONS: &[Spec] = &[
         "leave out the memory of all domains but dom0, and the hypervisor's free memory; VMCORE \
          is of a Xen host",
     ),
-    refused(
+    done(
         Id::ExcludeVmemmap,
         Some('e'),
         None,
         None,
-        "the struct pages of excluded pages are always kept: without them, a dump cannot be \
-         filtered again or checked",
+        "leave out the pages of the memory map that describe excluded pages only \
+         (docs/struct-pages.md)",
+    ),
+    refused(
+        Id::Extension,
+        None,
+        Some("extension"),
+        Some("FILE.so"),
+        "no code is loaded into the dump; rules name the same pages (bigiron dump --rules): \
+         buffers in a list by each and pages, a process by process, a slab cache by slab-cache \
+         (docs/rules.md)",
     ),
     #[cfg(feature = "images")]
     done(

@@ -79,6 +79,12 @@ pub fn statistics(summary: &Summary) -> String {
     if left_out.owner > 0 {
         line("    Other domains' pages    ", left_out.owner);
     }
+    if left_out.struct_pages > 0 {
+        line("    Struct pages            ", left_out.struct_pages);
+    }
+    if left_out.rules > 0 {
+        line("    Extension filter pages  ", left_out.rules);
+    }
     line("  Remaining pages  ", counts.remaining());
     if let Some(in_elf) = in_elf {
         line("     in ELF format ", in_elf);

@@ -43,6 +43,7 @@ pub struct Settings {
     pub xen_syms: Option<PathBuf>,
     pub xen_phys_start: Option<u64>,
     pub exclude_xen_domains: bool,
+    pub exclude_vmemmap: bool,
     pub diskset: Vec<PathBuf>,
     pub help: bool,
     pub version: bool,
@@ -84,6 +85,7 @@ impl Settings {
             xen_syms: None,
             xen_phys_start: None,
             exclude_xen_domains: false,
+            exclude_vmemmap: false,
             diskset: Vec::new(),
             help: false,
             version: false,
@@ -233,7 +235,8 @@ impl Settings {
             Id::XenSyms => self.xen_syms = Some(value.into()),
             Id::XenPhysStart => self.xen_phys_start = sizes::strtoul(&text),
             Id::ExcludeXenDomains => self.exclude_xen_domains = true,
-            Id::Eppic | Id::BlockOrder | Id::CyclicBuffer | Id::WorkDir | Id::ExcludeVmemmap => {}
+            Id::ExcludeVmemmap => self.exclude_vmemmap = true,
+            Id::Eppic | Id::BlockOrder | Id::CyclicBuffer | Id::WorkDir | Id::Extension => {}
         }
         true
     }

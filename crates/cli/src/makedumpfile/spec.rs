@@ -32,6 +32,7 @@ pub enum Id {
     XenPhysStart,
     ExcludeXenDomains,
     ExcludeVmemmap,
+    Extension,
     Diskset,
     MessageLevel,
     Vtop,

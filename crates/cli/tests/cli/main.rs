@@ -68,6 +68,8 @@ mod read;
 mod report;
 mod report_first;
 mod round_trip;
+#[cfg(feature = "inspect")]
+mod rules;
 mod running_kernel;
 mod save_device;
 mod save_encrypted;

@@ -71,7 +71,7 @@ fn unsupported_options_are_rejected_by_name() {
     let lab = Lab::new();
     for (option, why) in [
         ("--eppic @macro", "--eppic MACRO is not supported"),
-        ("-e", "-e is not supported"),
+        ("--extension a.so", "rules name the same pages"),
     ] {
         let outcome = lab
             .ours(&format!("{option} -d31 @vmcore @out"))

@@ -14,7 +14,9 @@ use crate::notes::{NotesGoal, output_notes};
 pub(super) fn make_headers(job: &DumpJob, compression: PageCompression) -> KdumpHeaders {
     let subject = job.subject;
     let source = subject.source();
-    let notes = output_notes(source, subject.vmcoreinfo_text(), NotesGoal::Header);
+    let text = subject.vmcoreinfo_text();
+    let rules = job.filter.rules().record();
+    let notes = output_notes(source, text, NotesGoal::Header, &rules);
     let block_size = job.page_size() as u32;
     let end_frame = job.filter.end_frame().0;
     let sub_header = notes.bytes.len() + notes.erase_info.len();
@@ -36,6 +38,7 @@ pub(super) fn make_headers(job: &DumpJob, compression: PageCompression) -> Kdump
         phys_base: arch::find(source.machine())
             .map_or(0, |architecture| (architecture.phys_base)(subject.info())),
         dump_level: u32::from(job.dump_level()),
+        lacks_struct_pages: job.left_out().struct_pages,
         split: None,
         end_frame,
         vmcoreinfo: text,

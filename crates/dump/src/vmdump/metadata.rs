@@ -52,12 +52,19 @@ pub(super) fn encode(
         "source_damage": job.subject.damage(),
         "warnings": summary.warnings,
     });
-    // Of Xen hosts alone.
-    if excluded.owner > 0
-        && let Some(counts) = metadata.pointer_mut("/pages/excluded")
+    // Of few dumps.
+    if let Some(counts) = metadata.pointer_mut("/pages/excluded")
         && let Some(counts) = counts.as_object_mut()
     {
-        counts.insert("other_owner".into(), excluded.owner.into());
+        for (name, count) in [
+            ("other_owner", excluded.owner),
+            ("struct_pages", excluded.struct_pages),
+            ("rules", excluded.rules),
+        ] {
+            if count > 0 {
+                counts.insert(name.into(), count.into());
+            }
+        }
     }
     if job.options.identity.is_none()
         && let Some(fields) = metadata.as_object_mut()

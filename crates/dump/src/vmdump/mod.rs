@@ -91,7 +91,8 @@ impl FormatWriter for VmdumpWriter<'_, '_> {
     type Layout = VmdumpLayout;
 
     fn lay_out(&self, kept: &KeptPages) -> Result<VmdumpLayout, DumpError> {
-        let map = CoreMap::of(kept.job.subject, self.job.dump_level())?;
+        let rules = self.job.filter.rules().record();
+        let map = CoreMap::of(kept.job.subject, self.job.left_out(), &rules)?;
         let header = self.make_header(&map);
         let (placer, first) = Placer::new(&header);
         Ok(VmdumpLayout {

@@ -16,6 +16,8 @@ pub const VERSION: i32 = 6;
 
 /// status: the dump is incomplete; lost pages have descriptors of zeros.
 const STATUS_INCOMPLETE: u32 = 0x8;
+/// status: struct pages of excluded page frames are left out (DUMP_DH_EXCLUDED_VMEMMAP).
+const STATUS_EXCLUDED_VMEMMAP: u32 = 0x10;
 /// Size of a name in the header's utsname (__NEW_UTS_LEN + 1).
 const UTS_LEN: usize = 65;
 /// Maximum size of the sub-header with its notes; no machine's CPUs fill it.
@@ -88,6 +90,8 @@ pub struct KdumpHeaders {
     pub phys_base: u64,
     /// Dump level, a sum of bits (see `DumpLevel`).
     pub dump_level: u32,
+    /// Struct pages of excluded page frames are left out.
+    pub lacks_struct_pages: bool,
     /// For a part of a split dump: its page frames.
     pub split: Option<(u64, u64)>,
     /// The page frame after the highest.
@@ -232,6 +236,7 @@ impl KdumpHeaders {
             cpu_count: u32_at(460),
             phys_base: u64_at(0),
             dump_level: endian.u32(&sub, 8).unwrap_or(0),
+            lacks_struct_pages: status & STATUS_EXCLUDED_VMEMMAP != 0,
             split: (split && version >= 2).then_some(range),
             end_frame,
             offset_note: u64_at(48),
@@ -259,12 +264,14 @@ impl KdumpHeaders {
         self.utsname.encode(&mut main[12..12 + Utsname::SIZE]);
         e.put_i64(main, 408, self.timestamp.0);
         e.put_i64(main, 416, self.timestamp.1);
-        let incomplete = if self.incomplete {
-            STATUS_INCOMPLETE
-        } else {
-            0
-        };
-        e.put_u32(main, 424, self.codec_flags | incomplete);
+        let mut status = self.codec_flags;
+        if self.incomplete {
+            status |= STATUS_INCOMPLETE;
+        }
+        if self.lacks_struct_pages {
+            status |= STATUS_EXCLUDED_VMEMMAP;
+        }
+        e.put_u32(main, 424, status);
         e.put_u32(main, 428, self.block_size);
         e.put_u32(main, 432, self.layout.sub_header_blocks as u32);
         e.put_u32(

@@ -19,6 +19,7 @@ fn headers() -> KdumpHeaders {
         cpu_count: 4,
         phys_base: 0x1000_0000,
         dump_level: 31,
+        lacks_struct_pages: true,
         split: Some((10, 60_000)),
         end_frame: 70_000,
         offset_note: layout.notes(),

@@ -17,6 +17,8 @@ pub struct TableTree {
     /// The first virtual address that is visited; the visit goes on to the last one that the top
     /// table has.
     start: u64,
+    /// The entries of the top table that are visited.
+    entries: Range<u64>,
     /// For each level, the lowest first, the first address bit of its index, and the number of bits.
     levels: Vec<(u32, u32)>,
     endian: Endian,
@@ -82,9 +84,17 @@ impl TableTree {
         Self {
             root,
             start,
+            entries: 0..u64::MAX,
             levels: levels.collect(),
             endian,
         }
+    }
+
+    /// Returns the tree of a process, with its top table at `root`, of which the first `entries` are
+    /// those of the process.
+    pub(super) fn of_process(mut self, root: u64, entries: u64) -> Self {
+        (self.root, self.start, self.entries) = (root, 0, 0..entries);
+        self
     }
 
     /// Visits the tables from the top, of which `most` are read. What cannot be read is passed
@@ -105,7 +115,7 @@ impl TableTree {
             see,
         };
         if let Some(top) = self.levels.len().checked_sub(1) {
-            visit.table(top, self.root, &(0..u64::MAX), self.start);
+            visit.table(top, self.root, &self.entries, self.start);
         }
     }
 }

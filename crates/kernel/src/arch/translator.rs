@@ -48,6 +48,12 @@ pub trait Translator: Send + Sync {
         None
     }
 
+    /// The tree of page tables of a process, whose top table is at the physical address `root`;
+    /// `None` if those of this architecture are not known.
+    fn process_tree(&self, _root: u64) -> Option<TableTree> {
+        None
+    }
+
     /// Returns what `entry` of a table of `level`, where 0 is the lowest, leads to.
     fn target(&self, _level: u32, _entry: u64) -> Target {
         Target::Nothing

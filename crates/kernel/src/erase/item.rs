@@ -31,7 +31,7 @@ pub trait EraseMemory: KernelMemory {
 
 /// A variable, a member, or a list element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Item {
+pub(crate) struct Item {
     pub(super) address: u64,
     pub(super) type_id: TypeId,
 }
@@ -75,13 +75,18 @@ impl<'a> Scope<'a> {
         self.steps = Steps::new(FREE_STEPS.saturating_add(self.size / bytes));
     }
 
+    /// Adds the steps of one more piece of work.
+    pub(super) fn add_steps(&self, bytes: u64) {
+        self.steps.add(FREE_STEPS.saturating_add(self.size / bytes));
+    }
+
     /// Takes a step.
     pub(super) fn step(&self) -> Result<(), String> {
         match self.steps.take(1) {
             true => Ok(()),
             false => Err(
                 "it has more elements or bytes than the dump's memory can hold: the dump \
-                          is damaged, and the rest is not erased"
+                          is damaged, and the rest is not used"
                     .into(),
             ),
         }
@@ -212,7 +217,7 @@ impl<'a> Scope<'a> {
         let size = size.min(8) as usize;
         let part = &mut bytes[..size];
         self.memory
-            .read("data to erase", VirtAddr(address), part)
+            .read("a variable", VirtAddr(address), part)
             .map_err(text)?;
         let endian = self.memory.endian();
         Ok(match size {

@@ -9,12 +9,14 @@
 
 mod command;
 pub mod config;
+mod extent;
 mod item;
 mod lists;
 mod parser;
 pub mod ranges;
 mod resolve;
 mod source;
+mod walker;
 
 pub use command::{Amount, Command, Erase, Expression, Link, Loop, Problem};
 pub use config::Config;
@@ -22,3 +24,4 @@ pub use item::EraseMemory;
 pub use ranges::{Blank, Blanks};
 pub use resolve::{Erasure, resolve};
 pub use source::ErasedSource;
+pub(crate) use walker::{Objects, Walker};

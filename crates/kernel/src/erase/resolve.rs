@@ -10,21 +10,20 @@ use bigiron_format::VirtAddr;
 
 use super::command::{Amount, Command, Erase, Problem};
 use super::config::Config;
+use super::extent::extent;
 use super::item::{EraseMemory, Item, Scope};
 use super::lists;
 use super::ranges::{Blank, Blanks, ERASED};
 use crate::symbols::Symbols;
-use crate::types::{Shape, TypeId, TypeTable};
+use crate::types::TypeTable;
 
 /// Bytes of the dump's memory that allow a command to read one more number or string, or to have
 /// one more element or range: a list element has a pointer.
-const BYTES_PER_ELEMENT: u64 = 8;
+pub(super) const BYTES_PER_ELEMENT: u64 = 8;
 /// Bytes of the dump's memory that allow one more page to be erased.
 const BYTES_PER_PAGE: u64 = 4096;
-/// Maximum number of bytes per command; more is a mistake.
-const MAX_BYTES: u64 = 16 << 30;
 /// Maximum number of erased ranges; each takes some 50 bytes.
-const MAX_RANGES: usize = 4 << 20;
+pub(super) const MAX_RANGES: usize = 4 << 20;
 /// Maximum size of the erase info in the dump.
 const MAX_INFO: usize = 8 << 20;
 
@@ -138,7 +137,7 @@ impl Work<'_> {
     }
 
     fn erase(&mut self, erase: &Erase, element: Option<Item>, slot: &mut Option<usize>) {
-        match self.extent(erase, element) {
+        match extent(&self.scope, erase, element) {
             Ok(Some((address, len))) => {
                 if let Err(text) = self.add(erase, address, len, slot) {
                     self.report(erase.line, text);
@@ -146,92 +145,6 @@ impl Work<'_> {
             }
             Ok(None) => {}
             Err(text) => self.report(erase.line, text),
-        }
-    }
-
-    /// Returns the virtual range that a command erases; `None` if it is empty.
-    fn extent(&self, erase: &Erase, element: Option<Item>) -> Result<Option<(u64, u64)>, String> {
-        let scope = &self.scope;
-        let start = match element {
-            Some(item) => item,
-            None => scope.symbol(&erase.target)?,
-        };
-        let Some(item) = scope.follow(start, &erase.target.members)? else {
-            return Ok(None);
-        };
-        let (_, found) = scope.resolve(item.type_id)?;
-        let (address, by_type) = match found.shape {
-            Shape::Pointer(_) if erase.amount == Amount::Nullify => {
-                return Ok(Some((item.address, 8)));
-            }
-            _ if erase.amount == Amount::Nullify => {
-                return Err(format!(
-                    "'{}' is not a pointer, so it cannot be nullified",
-                    erase.target.text
-                ));
-            }
-            Shape::Pointer(to) => match scope.read_pointer(item.address)? {
-                0 => return Ok(None),
-                address => (address, self.pointed_size(erase, address, to)?),
-            },
-            Shape::Function => return Err(format!("'{}' is a function", erase.target.text)),
-            _ if erase.amount == Amount::ByType => (item.address, scope.size(item.type_id)?),
-            _ => (item.address, 0),
-        };
-        let len = match &erase.amount {
-            Amount::ByType | Amount::Nullify => by_type,
-            Amount::Bytes(len) => *len,
-            Amount::Variable(size) => {
-                let start = match (element, size.symbol == erase.target.symbol) {
-                    (Some(item), true) => item,
-                    _ => scope.symbol(size)?,
-                };
-                match scope.follow(start, &size.members)? {
-                    Some(item) => self.value(item, &size.text)?,
-                    None => 0,
-                }
-            }
-        };
-        if len > MAX_BYTES {
-            return Err(format!("{len} bytes are too many to erase"));
-        }
-        Ok((len > 0).then_some((address, len)))
-    }
-
-    /// Default size of the target of a pointer.
-    fn pointed_size(&self, erase: &Erase, address: u64, to: TypeId) -> Result<u64, String> {
-        if erase.amount != Amount::ByType {
-            return Ok(0);
-        }
-        let (_, found) = self.scope.resolve(to)?;
-        match (found.shape, found.name.as_deref()) {
-            (Shape::Void | Shape::Function | Shape::Declaration, _) => Err(format!(
-                "the target of '{}' has no size: add 'size' or 'nullify'",
-                erase.target.text
-            )),
-            (Shape::Base(_), Some("char")) => self.scope.string_length(address),
-            _ => self.scope.size(to),
-        }
-    }
-
-    /// Reads the variable that holds a size; a negative value counts as none.
-    fn value(&self, item: Item, name: &str) -> Result<u64, String> {
-        let (_, found) = self.scope.resolve(item.type_id)?;
-        let (address, found) = match found.shape {
-            Shape::Pointer(to) => (
-                self.scope.read_pointer(item.address)?,
-                self.scope.resolve(to)?.1,
-            ),
-            _ => (item.address, found),
-        };
-        match found.shape {
-            Shape::Base(size) | Shape::Enumeration(size) if size <= 8 => {
-                let value = self.scope.read_number(address, size)?;
-                Ok(if value > i64::MAX as u64 { 0 } else { value })
-            }
-            _ => Err(format!(
-                "size symbol or member '{name}' is not of a base type"
-            )),
         }
     }
 

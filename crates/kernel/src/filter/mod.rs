@@ -3,17 +3,23 @@
 mod dom0;
 mod owners;
 mod result;
+mod ruled;
 mod scan;
+mod vacant;
 mod window;
+
+use std::sync::OnceLock;
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{PageFrame, PageFrameRange};
 
 use crate::error::KernelError;
+use crate::frame_set::FrameSet;
 use crate::guard::{self, GuardedFrames};
 use crate::kernel::Kernel;
 use crate::mem_map::MemMap;
 use crate::page::{BlockClassifier, ExcludedClasses, PageLayout};
+use crate::rules::ResolvedRules;
 use crate::source::{MemorySource, PageReader, SECTION_FRAMES};
 use crate::struct_pages::described_end;
 use crate::xen::{DomainFrames, Host, Owners};
@@ -94,6 +100,10 @@ pub struct Filter<'a, 's> {
     described_end: Option<PageFrame>,
     /// The page frames that no class excludes.
     guarded: GuardedFrames,
+    /// What the user keeps and drops, whatever the class.
+    rules: ResolvedRules,
+    /// Pages of the memory map to exclude; see [`Self::leave_out`].
+    vacant: OnceLock<FrameSet>,
     /// The Xen host, and whose page frames are kept.
     owners: Option<OwnerFilter<'a, 's>>,
     /// The filter of dom0's kernel.
@@ -136,6 +146,8 @@ impl<'a, 's> Filter<'a, 's> {
             described_end,
             struct_pages,
             guarded,
+            rules: ResolvedRules::default(),
+            vacant: OnceLock::new(),
             blind,
             end: kernel.source().end_frame(),
             owners: None,
@@ -157,6 +169,8 @@ impl<'a, 's> Filter<'a, 's> {
             end: source.end_frame(),
             described_end: None,
             guarded: GuardedFrames::default(),
+            rules: ResolvedRules::default(),
+            vacant: OnceLock::new(),
             owners: None,
             dom0: None,
         }
@@ -239,6 +253,16 @@ impl<'a, 's> Filter<'a, 's> {
         }
     }
 
+    /// Keeps and drops pages by rules.
+    pub fn set_rules(&mut self, rules: ResolvedRules) {
+        self.rules = rules;
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> &ResolvedRules {
+        &self.rules
+    }
+
     /// Excludes what lies behind the last struct page, such as video memory in QEMU's dumps, as
     /// makedumpfile does in kdump-compressed files. Where struct pages cannot be found, nothing
     /// is excluded; that is an error only at levels that need them.
@@ -291,30 +315,38 @@ impl<'a, 's> Filter<'a, 's> {
         if let Some(owners) = &self.owners {
             owners.scan(reader, first, kept, &mut result)?;
         }
+        let rules = self.rules_of(first);
         if self.described_end.is_some_and(|end| first >= end) {
             result.undescribed = ram.count();
         } else {
-            self.scan_guarded(reader, first, kept, &mut result)?;
+            let by_rule = rules.as_ref().map(|rules| &rules.keep);
+            self.scan_guarded(reader, first, by_rule, kept, &mut result)?;
         }
+        if let Some(rules) = rules {
+            result.excluded.rules = self.drop_by_rules(first, rules, kept);
+        }
+        result.excluded.struct_pages = self.exclude_vacant(first, kept);
         result.kept = kept.count();
         Ok(result)
     }
 
-    /// Excludes pages of the section at `first` by their classes, but for guarded ones.
+    /// Excludes pages of the section at `first` by their classes, but for guarded ones and those
+    /// that a rule keeps.
     fn scan_guarded(
         &self,
         reader: &mut dyn PageReader,
         first: PageFrame,
+        by_rule: Option<&Bitmap>,
         kept: &mut Bitmap,
         result: &mut SectionResult,
     ) -> Result<(), KernelError> {
         let mut guarded = self.guarded.within(first, SECTION_FRAMES).peekable();
-        if guarded.peek().is_none() {
+        if guarded.peek().is_none() && by_rule.is_none() {
             return self.scan_classes(reader, first, self.wanted, kept, result);
         }
         let (all, before) = (kept.clone(), result.clone());
         self.scan_classes(reader, first, self.wanted, kept, result)?;
-        let mut lost = Bitmap::new(kept.len());
+        let mut lost = by_rule.map_or_else(|| Bitmap::new(kept.len()), Clone::clone);
         for (start, end, _) in guarded {
             lost.set_range(start, end);
         }
@@ -341,6 +373,7 @@ impl<'a, 's> Filter<'a, 's> {
         for (start, end, used_for) in self.guarded.within(first, SECTION_FRAMES) {
             *result.guarded.of(used_for) += lost.clear_range(start, end);
         }
+        result.kept_by_rules = lost.count();
         Ok(())
     }
 

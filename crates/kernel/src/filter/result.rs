@@ -30,6 +30,10 @@ pub struct ExcludedCounts {
     pub owner: u64,
     /// Memory of a Xen host that is dom0's, and of an excluded class for dom0's kernel.
     pub dom0: u64,
+    /// Struct pages of excluded page frames.
+    pub struct_pages: u64,
+    /// Pages that a rule drops, and that no class excludes.
+    pub rules: u64,
 }
 
 impl ExcludedCounts {
@@ -46,13 +50,15 @@ impl ExcludedCounts {
         self.device += other.device;
         self.owner += other.owner;
         self.dom0 += other.dom0;
+        self.struct_pages += other.struct_pages;
+        self.rules += other.rules;
     }
 
     /// The sum of all counts.
     pub fn total(&self) -> u64 {
         let known = self.cache + self.cache_private + self.user + self.free;
         let others = self.offline + self.absent + self.device + self.owner + self.dom0;
-        known + self.unaccepted + self.hw_poison + others
+        known + self.unaccepted + self.hw_poison + self.struct_pages + self.rules + others
     }
 
     pub(super) fn of(&mut self, class: PageClass) -> &mut u64 {
@@ -116,6 +122,8 @@ pub struct SectionResult {
     pub hypervisor_free: u64,
     /// Page frames that are kept although the level excludes their class.
     pub guarded: GuardedCounts,
+    /// Page frames that are kept because of a rule.
+    pub kept_by_rules: u64,
     /// Page frames of RAM whose struct pages are not read, because the dump has too little memory
     /// to hold them. They are kept.
     pub undescribed: u64,

@@ -316,7 +316,9 @@ impl PageLayout {
             .is_some_and(|offset| self.u64(page, offset) & TAIL != 0)
     }
 
-    fn compound_order(&self, frame: u64, second: &[u8]) -> u32 {
+    /// Returns log2 of the number of page frames of the compound page whose head is `frame`, by the
+    /// struct page behind the head's.
+    pub(crate) fn compound_order(&self, frame: u64, second: &[u8]) -> u32 {
         // In a running kernel the two struct pages may be of different moments, and the second
         // may belong to another page by now.
         if self.compound_head.is_some() && !self.is_tail(second) {

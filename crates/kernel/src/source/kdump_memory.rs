@@ -63,6 +63,7 @@ impl MemorySource for KdumpSource {
             erase_info: &head.erase_info,
             utsname: Some(&head.utsname),
             dump_level: Some((head.dump_level & 31) as u8),
+            lacks_struct_pages: head.lacks_struct_pages,
             codecs: self.codecs(),
             damage: self.damage.as_deref(),
             ..SourceFacts::default()

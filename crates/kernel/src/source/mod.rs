@@ -38,6 +38,7 @@ mod windows;
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
+use bigiron_format::elf::dump_level::LeftOut;
 use bigiron_format::elf::{LoadSegment, Notes, dump_level, erase_info};
 use bigiron_format::kdump::Utsname;
 use bigiron_format::{PageFrame, VirtAddr};
@@ -149,6 +150,8 @@ pub struct SourceFacts<'a> {
     pub utsname: Option<&'a Utsname>,
     /// The dump level already applied; `None` where the file does not record it.
     pub dump_level: Option<u8>,
+    /// Struct pages of excluded page frames were left out already.
+    pub lacks_struct_pages: bool,
     /// Names of the codecs that compress its pages; empty if none does, several where each page
     /// has its own.
     pub codecs: Vec<&'static str>,
@@ -166,11 +169,13 @@ pub struct SourceFacts<'a> {
 }
 
 impl<'a> SourceFacts<'a> {
-    /// The facts that ELF notes contain: the erase info.
+    /// The facts that ELF notes contain: the erase info, and what is left out.
     pub fn from_notes(notes: Notes<'a>) -> Self {
+        let left_out = dump_level::find(notes.clone());
         Self {
-            erase_info: erase_info::find(notes.clone()),
-            dump_level: dump_level::find(notes),
+            erase_info: erase_info::find(notes),
+            dump_level: left_out.map(|found| found.level),
+            lacks_struct_pages: left_out.is_some_and(|found| found.struct_pages),
             ..Self::default()
         }
     }
@@ -258,6 +263,20 @@ impl dyn MemorySource + '_ {
     /// See [`SourceFacts::dump_level`]; 0 where the file does not record it.
     pub fn dump_level(&self) -> u8 {
         self.facts().dump_level.unwrap_or(0)
+    }
+
+    /// See [`SourceFacts::lacks_struct_pages`].
+    pub fn lacks_struct_pages(&self) -> bool {
+        self.facts().lacks_struct_pages
+    }
+
+    /// What was left out already; `None` where the file does not record it.
+    pub fn left_out(&self) -> Option<LeftOut> {
+        let facts = self.facts();
+        facts.dump_level.map(|level| LeftOut {
+            level,
+            struct_pages: facts.lacks_struct_pages,
+        })
     }
 
     /// See [`SourceFacts::codecs`].

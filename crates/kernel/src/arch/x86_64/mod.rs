@@ -160,6 +160,12 @@ impl Translator for PageTables {
         Some(TableTree::new(self.root, start, levels, Endian::Little))
     }
 
+    fn process_tree(&self, root: u64) -> Option<TableTree> {
+        // The other half of the top table is the kernel's.
+        const ENTRIES: u64 = 256;
+        Some(self.tree()?.of_process(root, ENTRIES))
+    }
+
     fn target(&self, level: u32, entry: u64) -> Target {
         let entry = entry & !self.encryption;
         if entry & PRESENT == 0 {

@@ -11,6 +11,7 @@ mod memory;
 mod optimizations;
 mod read;
 mod stripes;
+mod struct_pages;
 mod trial;
 
 use clap::{Parser, Subcommand};
@@ -49,6 +50,8 @@ pub enum Command {
     Read(read::ReadArguments),
     /// Measure dumps striped over several files on simulated disks
     Stripes(stripes::StripesArguments),
+    /// Compare dumps with and without the struct pages of excluded pages, of generated machines
+    StructPages(struct_pages::StructPagesArguments),
 }
 
 /// Runs a measurement and prints its table.
@@ -65,5 +68,6 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Optimizations(arguments) => optimizations::run(arguments),
         Command::Read(arguments) => read::run(arguments),
         Command::Stripes(arguments) => stripes::run(arguments),
+        Command::StructPages(arguments) => struct_pages::run(arguments),
     }
 }
