@@ -25,11 +25,8 @@ const MACHINES: [(&str, Mixture); 3] = [
 #[derive(Debug, Args)]
 pub struct StructPagesArguments {
     /// Sizes of the generated machines, up to 32T
-    #[arg(long, value_delimiter = ',', default_value = "1T,32T", value_parser = parse_size)]
+    #[arg(long, value_delimiter = ',', default_value = "16G", value_parser = parse_size)]
     sizes: Vec<u64>,
-    /// Memory that is dumped of each; sizes and times are multiplied accordingly
-    #[arg(long, default_value = "16G", value_parser = parse_size)]
-    sample: u64,
     /// Helper threads
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -38,13 +35,11 @@ pub struct StructPagesArguments {
     output: OutputArguments,
 }
 
-/// A dump of level 31. Numbers are of the sample times `every`.
+/// A dump of level 31.
 #[derive(Debug, Serialize)]
 struct Row {
     machine: &'static str,
     memory: u64,
-    /// One section in so many is dumped.
-    every: u64,
     format: &'static str,
     struct_pages: &'static str,
     /// Bytes of pages that were read to be copied.
@@ -64,11 +59,8 @@ pub fn run(arguments: &StructPagesArguments) -> anyhow::Result<()> {
             "the size is larger than {LARGEST} bytes"
         );
         for (name, mixture) in MACHINES {
-            let every = (memory / arguments.sample.max(1)).max(1);
             let machine = GeneratedMachine::new(MachineOptions {
                 mixture,
-                kept_data_every: every,
-                struct_pages_every: every,
                 ..MachineOptions::whole(*memory)
             });
             let formats = [
@@ -97,16 +89,15 @@ pub fn run(arguments: &StructPagesArguments) -> anyhow::Result<()> {
                     let summary = dump(&kernel.into(), &output, &options, &progress, &stop)?;
                     let seconds = |name: &str| {
                         let phase = summary.phases.iter().find(|phase| phase.name == name);
-                        phase.map_or(0.0, |phase| phase.time.as_secs_f64()) * every as f64
+                        phase.map_or(0.0, |phase| phase.time.as_secs_f64())
                     };
                     rows.push(Row {
                         machine: name,
                         memory: *memory,
-                        every,
                         format: format_name,
                         struct_pages,
-                        bytes_in: summary.bytes_in * every,
-                        bytes_out: summary.bytes_out * every,
+                        bytes_in: summary.bytes_in,
+                        bytes_out: summary.bytes_out,
                         filter_seconds: seconds("filter"),
                         copy_seconds: seconds("copy"),
                     });
