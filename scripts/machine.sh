@@ -121,7 +121,7 @@ need_build_tools() {
     [ "${#missing[@]}" -eq 0 ] || install_packages "${missing[@]}" || die "cannot build without these packages: ${missing[*]}"
 }
 
-target_directory() { printf '%s\n' "${CARGO_TARGET_DIR:-$PWD/target}"; }
+target_directory() { realpath -m "${CARGO_TARGET_DIR:-target}"; }
 
 # The profile of builds: BIGIRON_PROFILE, else `release`, which users get. ./test sets `unit`, which builds faster.
 profile() { printf '%s\n' "${BIGIRON_PROFILE:-release}"; }
