@@ -1,12 +1,12 @@
 //! A visit to all page tables of a kernel, each once.
 
 use std::collections::HashSet;
+use std::mem::take;
 use std::ops::Range;
 
 use bigiron_format::bytes::Endian;
 use bigiron_format::{PhysAddr, VirtAddr};
 
-use crate::error::SourceError;
 use crate::memory::PhysicalMemory;
 
 /// A tree of page tables.
@@ -112,6 +112,7 @@ impl TableTree {
             target,
             left: most,
             seen: HashSet::new(),
+            bytes: vec![Vec::new(); self.levels.len()],
             see,
         };
         if let Some(top) = self.levels.len().checked_sub(1) {
@@ -129,6 +130,8 @@ struct Visit<'a, 's> {
     /// The tables that were read: KASAN maps its shadow by the same tables again and again, and
     /// those of a damaged dump may lead to each other.
     seen: HashSet<u64>,
+    /// The bytes of the table that is visited, for each level: one allocation for all tables.
+    bytes: Vec<Vec<u8>>,
     see: &'a mut dyn SeeTables,
 }
 
@@ -151,12 +154,28 @@ impl Visit<'_, '_> {
             return;
         }
         self.left -= 1;
-        let Ok(words) = self.read(place, size) else {
+        let mut bytes = self.bytes.get_mut(level).map(take).unwrap_or_default();
+        bytes.resize(size as usize, 0);
+        if self.memory.read(PhysAddr(place), &mut bytes).is_ok() {
+            self.entries(level, first, from, &bytes);
+        }
+        if let Some(kept) = self.bytes.get_mut(level) {
+            *kept = bytes;
+        }
+    }
+
+    /// Follows the entries of a table, whose bytes begin with the entry `first`.
+    fn entries(&mut self, level: usize, first: u64, from: u64, bytes: &[u8]) {
+        let Some((shift, bits)) = self.tree.levels.get(level).copied() else {
             return;
         };
         // The virtual address of the table's entry 0.
-        let base = from & !(count << shift).wrapping_sub(1);
-        for (index, word) in (first..).zip(words) {
+        let base = from & !(1_u64 << bits << shift).wrapping_sub(1);
+        for (index, word) in (first..).zip(bytes.as_chunks::<8>().0) {
+            let word = match self.tree.endian {
+                Endian::Little => u64::from_le_bytes(*word),
+                Endian::Big => u64::from_be_bytes(*word),
+            };
             // Most entries of most tables are empty.
             if word == 0 {
                 continue;
@@ -181,17 +200,5 @@ impl Visit<'_, '_> {
                 }
             }
         }
-    }
-
-    fn read(&self, at: u64, size: u64) -> Result<Vec<u64>, SourceError> {
-        let mut bytes = vec![0; size as usize];
-        self.memory.read(PhysAddr(at), &mut bytes)?;
-        let words = bytes.as_chunks::<8>().0.iter();
-        Ok(words
-            .map(|word| match self.tree.endian {
-                Endian::Little => u64::from_le_bytes(*word),
-                Endian::Big => u64::from_be_bytes(*word),
-            })
-            .collect())
     }
 }
