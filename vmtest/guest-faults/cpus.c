@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Situations of CPUs: loops, interrupts off, requests not answered. */
 
-#include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/sched.h>
 #include <linux/module.h>
@@ -26,15 +25,38 @@ static int hold_with_interrupts_off(void *data)
 	return 0;
 }
 
-/* The timer of a sleep is on the CPU that it began on: not on that which takes no interrupts. */
-static void stay_on_first_cpu(void)
+static struct task_struct *holder;
+
+/*
+ * Starts the holder on the second CPU, from a thread on the first one, which is not preempted any more: whatever else
+ * ran there could wait for an answer of the second CPU, before this thread comes to its own wait.
+ */
+static void let_hold(void)
 {
-	set_cpus_allowed_ptr(current, cpumask_of(0));
+	pr_info("faults: ready\n");
+	preempt_disable();
+	wake_up_process(holder);
+	while (!READ_ONCE(held))
+		cpu_relax();
+}
+
+/* Makes the holder, and a thread on the first CPU that calls let_hold(). */
+static void two_cpus(int (*run)(void *), const char *name)
+{
+	struct task_struct *other;
+
+	holder = kthread_create(hold_with_interrupts_off, NULL, "faults-holder");
+	other = kthread_create(run, NULL, "faults-%s", name);
+	if (IS_ERR(holder) || IS_ERR(other))
+		return;
+	kthread_bind(holder, 1);
+	kthread_bind(other, 0);
+	wake_up_process(other);
 }
 
 static int take_lock(void *data)
 {
-	pr_info("faults: ready\n");
+	let_hold();
 	spin_lock(&faults_lock);
 	return 0;
 }
@@ -42,17 +64,7 @@ static int take_lock(void *data)
 /* A spinlock held by a CPU that loops with interrupts off; another CPU, with interrupts on, wants it. */
 static void spinlock(void)
 {
-	struct task_struct *holder = kthread_create(hold_with_interrupts_off, NULL, "faults-holder");
-	struct task_struct *waiter = kthread_create(take_lock, NULL, "faults-spinner");
-
-	if (IS_ERR(holder) || IS_ERR(waiter))
-		return;
-	stay_on_first_cpu();
-	kthread_bind(holder, 1);
-	kthread_bind(waiter, 0);
-	wake_up_process(holder);
-	wait_for(&held);
-	wake_up_process(waiter);
+	two_cpus(take_lock, "spinner");
 }
 
 static int loop(void *data)
@@ -78,6 +90,7 @@ static void do_nothing(void *data)
 
 static int ask_other_cpu(void *data)
 {
+	let_hold();
 	smp_call_function_single(1, do_nothing, NULL, 1);
 	return 0;
 }
@@ -85,18 +98,7 @@ static int ask_other_cpu(void *data)
 /* A CPU with interrupts off does not answer the request of another. */
 static void unanswered_call(void)
 {
-	struct task_struct *holder = kthread_create(hold_with_interrupts_off, NULL, "faults-holder");
-	struct task_struct *asker = kthread_create(ask_other_cpu, NULL, "faults-asker");
-
-	if (IS_ERR(holder) || IS_ERR(asker))
-		return;
-	stay_on_first_cpu();
-	kthread_bind(holder, 1);
-	kthread_bind(asker, 0);
-	wake_up_process(holder);
-	wait_for(&held);
-	pr_info("faults: ready\n");
-	wake_up_process(asker);
+	two_cpus(ask_other_cpu, "asker");
 }
 
 const struct situation cpu_situations[] = {

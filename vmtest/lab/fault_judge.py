@@ -50,6 +50,8 @@ def judge(case: Case, vmcore: Path, bigiron: Path) -> Verdict:
     weighty = [finding for finding in findings if finding["weight"] >= WEIGHTY]
     said = "; ".join(f"{finding['kind']} ({finding['weight']})" for finding in findings[:4]) or "nothing found"
     if not case.kind:
+        if weighty:
+            said = "; ".join(f"{finding['kind']} ({finding['weight']}): {finding['title']}" for finding in weighty)
         return Verdict("missed" if weighty else "first", said, seconds)
     places = [number for number, finding in enumerate(weighty) if _matches(case, finding)]
     if not places or places[0] > 2:

@@ -1,6 +1,7 @@
 """Makes the dump of one situation: boots a guest, makes the situation, and lets QEMU dump the guest's memory."""
 
 import hashlib
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -33,6 +34,9 @@ def dump(case: Case, series: str, caller: str = "thread") -> Path:
     with cache.lock(f"faults-{series}-{name}"):
         if final.exists():
             return final
+        # Dumps of older modules do not count, and each takes as much room as the guest's memory.
+        for old in final.parent.glob(f"{series}-{name}-{kernel.version}-*"):
+            shutil.rmtree(old)
         return make.with_retry(name, 4, lambda accel: _attempt(case, kernel, caller, final, accel))
 
 
@@ -50,6 +54,7 @@ def _archive(kernel: Kernel, work: Path) -> bytes:
     archive.add_console()
     archive.add_file("busybox", tools.static_busybox().read_bytes(), executable=True)
     archive.add_file("init", (SOURCE / "init").read_bytes(), executable=True)
+    archive.add_file("loads.sh", (SOURCE / "loads.sh").read_bytes())
     archive.add_file("faults.ko", headers.build_module(kernel, SOURCE, work))
     for place, (name, content) in enumerate(initramfs.modules(kernel, initramfs.MODULES)):
         archive.add_file(f"modules/{place:02}-{name}.ko", content)

@@ -111,14 +111,19 @@ impl<'e, 'k, 's> Evidence<'e, 'k, 's> {
     /// clock of the scheduler agree best.
     pub fn since_jiffies(&self, then: u64) -> Option<u64> {
         let now = self.program.variable("jiffies", 8).ok()?;
+        let hertz = frequency(now, self.clock()?)?;
+        Some(now.wrapping_sub(then).checked_mul(SECOND)? / hertz)
+    }
+
+    /// The kernel's clock when it stopped, in nanoseconds since boot: that of the most advanced
+    /// run queue.
+    pub fn clock(&self) -> Option<u64> {
         let cpus = self.cpus().ok()?;
         let clocks = cpus.iter().filter_map(|state| {
             let queue = self.program.per_cpu("runqueues", state.cpu).ok()?;
             self.program.value(queue, "rq", "clock").ok()
         });
-        let clock = clocks.max()?;
-        let hertz = frequency(now, clock)?;
-        Some(now.wrapping_sub(then).checked_mul(SECOND)? / hertz)
+        clocks.max()
     }
 }
 

@@ -71,6 +71,12 @@ impl LogLines {
         Some(lines.map(|line| line.text.as_str()).collect())
     }
 
+    /// Time of the last line that `is_wanted`.
+    pub fn last_time(&self, is_wanted: impl Fn(&str) -> bool) -> Option<u64> {
+        let line = self.lines.iter().rfind(|line| is_wanted(&line.text))?;
+        line.ts_nsec
+    }
+
     /// The lines of the report of an event, its first line included.
     pub fn report_of(&self, event: &Event) -> Vec<&str> {
         let first = self

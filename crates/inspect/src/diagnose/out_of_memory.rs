@@ -4,7 +4,7 @@
 //! (`slab`), and on the resident pages of tasks (`tasks`).
 
 use super::evidence::Evidence;
-use super::finding::{Finding, Sure};
+use super::finding::{Finding, Sure, seconds};
 use crate::error::InspectError;
 use crate::slab::Slabs;
 use crate::tasks::Task;
@@ -15,11 +15,13 @@ pub const KIND: &str = "out-of-memory";
 /// Processes and caches named.
 const SHOWN: usize = 3;
 const MIB: u64 = 1 << 20;
+/// A machine without memory needs the OOM killer again and again.
+const LONG_NSEC: u64 = 60_000_000_000;
 
 /// The finding.
 pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
     let log = evidence.log();
-    let Some(report) = log.last_report(|line| line.contains(" invoked oom-killer: ")) else {
+    let Some(report) = log.last_report(is_first) else {
         return Ok(Vec::new());
     };
     let panic = log.crash.panic.as_ref().map(|panic| panic.message.as_str());
@@ -56,9 +58,24 @@ pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
         ),
         _ => ("nothing known has it".to_owned(), Sure::Possible),
     };
-    let weight = if panicked.is_some() { 92 } else { 55 };
-    let title = format!("memory ran out: {who} of {} MiB", total / MIB);
+    let group = report.iter().any(|line| is_of_group(line));
+    let since = log.last_time(is_first).zip(evidence.clock());
+    let since = since.map(|(then, now)| now.saturating_sub(then));
+    let weight = match panicked {
+        Some(_) => 92,
+        // The machine has memory, or has had some since.
+        None if group || since.is_some_and(|since| since >= LONG_NSEC) => 40,
+        None => 55,
+    };
+    let what = match group {
+        true => "a memory cgroup reached its limit",
+        false => "memory ran out",
+    };
+    let title = format!("{what}: {who} of {} MiB", total / MIB);
     let mut finding = Finding::new(KIND, weight, sure, title);
+    if let Some(since) = since.filter(|_| panicked.is_none()) {
+        finding = finding.because(format!("that was {} before the end", seconds(since)));
+    }
     for line in report.iter().filter(|line| is_fact(line)).take(4) {
         finding = finding.because(format!("the log: {line}"));
     }
@@ -93,8 +110,19 @@ fn share(bytes: u64, total: u64) -> Sure {
     }
 }
 
-fn is_fact(line: &str) -> bool {
+/// Returns true for the first line of a report.
+fn is_first(line: &str) -> bool {
     line.contains(" invoked oom-killer: ")
+}
+
+/// Returns true for a line that says that the limit of a memory cgroup was reached.
+fn is_of_group(line: &str) -> bool {
+    line.starts_with("Memory cgroup out of memory: ")
+        || line.starts_with("oom-kill:constraint=CONSTRAINT_MEMCG")
+}
+
+fn is_fact(line: &str) -> bool {
+    is_first(line)
         || line.starts_with("Out of memory: ")
         || line.starts_with("Memory cgroup out of memory: ")
         || line.starts_with("Node 0 active_anon:")
