@@ -1,6 +1,8 @@
 """Judges what `bigiron diagnose` finds in the dump of a situation."""
 
 import json
+import os
+import re
 import subprocess
 import tempfile
 import time
@@ -22,7 +24,7 @@ class Verdict:
 
     place: str  # "first", "among three", or "missed"
     text: str
-    seconds: float
+    took: str  # by the program: time and peak memory
 
 
 def _matches(case: Case, finding: dict[str, Any]) -> bool:
@@ -30,30 +32,58 @@ def _matches(case: Case, finding: dict[str, Any]) -> bool:
     return finding["kind"] == case.kind and all(name in text for name in case.names)
 
 
-def _findings(dump: Path, bigiron: Path) -> list[dict[str, Any]]:
-    done = subprocess.run([bigiron, "diagnose", "--json", dump], capture_output=True, text=True, timeout=120, check=False)
-    if done.returncode != 0:
-        raise LabError(f"diagnose: exit status {done.returncode}: {done.stderr.strip()}")
-    return json.loads(done.stdout)["findings"]
+@dataclass(frozen=True)
+class _Diagnosed:
+    """What was found, and what it took."""
+
+    findings: list[dict[str, Any]]
+    seconds: float
+    peak_mib: int
+
+
+def _diagnose(dump: Path, bigiron: Path) -> _Diagnosed:
+    begin = time.monotonic()
+    with subprocess.Popen([bigiron, "diagnose", "--json", dump], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        printed = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise LabError(f"diagnose: exit status {process.returncode}")
+    return _Diagnosed(json.loads(printed)["findings"], time.monotonic() - begin, usage.ru_maxrss >> 10)
+
+
+def _check_instructions(findings: list[dict[str, Any]], work: Path) -> None:
+    """Compares each instruction that failed with what objdump says of its bytes. objdump names the segment of a
+    string instruction's operand."""
+    for instruction in (finding["instruction"] for finding in findings if "instruction" in finding):
+        file = work / "code"
+        file.write_bytes(bytes.fromhex(instruction["bytes"]))
+        printed = tools.run(["objdump", "-D", "-b", "binary", "-m", "i386:x86-64", "--no-show-raw-insn", file])
+        (expected,) = re.findall(r"^\s+0:\t([^#\n]*)", printed, re.MULTILINE)
+        found, expected = (" ".join(text.split()).replace("%es:", "") for text in (instruction["text"], expected))
+        if found != expected:
+            raise LabError(f"the instruction {instruction['bytes']} is {found!r}, for objdump {expected!r}")
 
 
 def judge(case: Case, vmcore: Path, bigiron: Path) -> Verdict:
     """Compares what `bigiron diagnose` finds with the expectation, and with what it finds in a dump of level 31."""
-    begin = time.monotonic()
-    findings = _findings(vmcore, bigiron)
-    seconds = time.monotonic() - begin
+    diagnosed = _diagnose(vmcore, bigiron)
+    findings = diagnosed.findings
     with tempfile.TemporaryDirectory(dir=cache.root(), prefix=".faults.") as directory:
         filtered = Path(directory) / "level-31"
         tools.run([bigiron, "dump", "--quiet", "-d", "31", "-c", "lzo", vmcore, filtered])
-        if _findings(filtered, bigiron) != findings:
+        if _diagnose(filtered, bigiron).findings != findings:
             raise LabError("diagnose finds something else in the dump of level 31")
+        _check_instructions(findings, Path(directory))
     weighty = [finding for finding in findings if finding["weight"] >= WEIGHTY]
     said = "; ".join(f"{finding['kind']} ({finding['weight']})" for finding in findings[:4]) or "nothing found"
+    took = f"{diagnosed.seconds:.2f} s, {diagnosed.peak_mib} MiB"
     if not case.kind:
         if weighty:
             said = "; ".join(f"{finding['kind']} ({finding['weight']}): {finding['title']}" for finding in weighty)
-        return Verdict("missed" if weighty else "first", said, seconds)
+        return Verdict("missed" if weighty else "first", said, took)
     places = [number for number, finding in enumerate(weighty) if _matches(case, finding)]
     if not places or places[0] > 2:
-        return Verdict("missed", said, seconds)
-    return Verdict("among three" if places[0] else "first", said, seconds)
+        return Verdict("missed", said, took)
+    return Verdict("among three" if places[0] else "first", said, took)

@@ -8,6 +8,7 @@ pub mod diagnose;
 pub mod error;
 pub mod file_use;
 pub mod hypervisor;
+pub mod instruction;
 mod json;
 pub mod list;
 pub mod memory_use;

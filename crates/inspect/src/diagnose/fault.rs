@@ -2,10 +2,12 @@
 
 use bigiron_format::VirtAddr;
 
+use super::failed_instruction;
 use super::finding::Finding;
 use super::log::LogLines;
 use super::slab_object::{SlabObject, SlabObjects};
 use crate::crash::Event;
+use crate::instruction::{Failed, Instruction, Registers};
 use crate::program::Program;
 use crate::tasks::{Task, Tasks};
 use crate::waits::TaskName;
@@ -14,6 +16,8 @@ use crate::waits::TaskName;
 const MAX_OFFSET: u64 = 64 << 10;
 /// Maximum number of registers.
 const MAX_REGISTERS: usize = 64;
+/// Maximum number of bytes of an instruction and those after it.
+const MAX_CODE: usize = 64;
 /// Calls shown.
 const SHOWN: usize = 8;
 
@@ -30,6 +34,8 @@ pub struct Fault {
     pub address: Option<u64>,
     /// The registers, by name.
     pub registers: Vec<(String, u64)>,
+    /// The bytes at the instruction; empty if the kernel printed none.
+    pub code: Vec<u8>,
     /// The CPU.
     pub cpu: Option<u32>,
     /// PID and name of the task.
@@ -49,6 +55,10 @@ impl Fault {
         Some(Self {
             address: report.iter().take(4).find_map(|line| address(line)),
             registers: registers(&report),
+            code: report
+                .iter()
+                .find_map(|line| code(line))
+                .unwrap_or_default(),
             message: event.message.clone(),
             instruction: event.instruction.clone(),
             trace: trace
@@ -87,6 +97,9 @@ impl Fault {
     /// Adds what is known of the fault to a finding.
     pub fn describe(&self, program: &Program, mut finding: Finding) -> Finding {
         finding = finding.because(format!("the log: {}", self.message));
+        if let Some(instruction) = self.failed(program) {
+            finding = failed_instruction::describe(program, finding, instruction);
+        }
         if !self.trace.is_empty() {
             let calls: Vec<&str> = self.trace.iter().take(SHOWN).map(String::as_str).collect();
             finding = finding.because(format!("called by {}", calls.join(" < ")));
@@ -113,6 +126,19 @@ impl Fault {
         finding
             .more("bigiron info --backtrace DUMP")
             .more("bigiron dmesg DUMP")
+    }
+
+    /// The instruction.
+    fn failed(&self, program: &Program) -> Option<Instruction> {
+        Instruction::of(
+            &program.renewed(),
+            &Failed {
+                place: self.instruction.as_deref()?,
+                bytes: &self.code,
+                registers: &Registers::new(&self.registers),
+                address: self.address,
+            },
+        )
     }
 
     /// Returns the slab objects that registers point into, with the names of the registers.
@@ -187,6 +213,16 @@ fn registers(report: &[&str]) -> Vec<(String, u64)> {
     found
 }
 
+/// Returns the bytes from the instruction on, as x86 prints them: `Code: 47 10 <48> 8b 40 18`.
+fn code(line: &str) -> Option<Vec<u8>> {
+    let bytes = line.strip_prefix("Code: ")?.split_once('<')?.1;
+    let bytes = bytes.split(' ').map(|byte| byte.trim_end_matches('>'));
+    let bytes = bytes.take(MAX_CODE);
+    bytes
+        .map(|byte| u8::from_str_radix(byte, 16).ok())
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,6 +255,14 @@ mod tests {
             assert_eq!(address(line), Some(expected), "{line}");
         }
         assert_eq!(address("kernel BUG at mm/slub.c:435!"), None);
+    }
+
+    #[test]
+    fn bytes_are_read_from_the_instruction_on() {
+        let line = "Code: 1f 44 00 00 48 8b 47 10 <48> 8b 40 18 c3";
+        assert_eq!(code(line), Some(vec![0x48, 0x8b, 0x40, 0x18, 0xc3]));
+        assert_eq!(code("Code: Unable to access opcode bytes at 0x0."), None);
+        assert_eq!(code("Code: f9400000 <f9000001>"), None);
     }
 
     #[test]

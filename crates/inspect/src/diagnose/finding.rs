@@ -3,6 +3,7 @@
 use bigiron_format::VirtAddr;
 use serde::Serialize;
 
+use crate::instruction::Instruction;
 use crate::json::hexadecimal;
 use crate::program::Program;
 use crate::waits::TaskName;
@@ -67,6 +68,9 @@ pub struct Finding {
     pub cpus: Vec<usize>,
     /// The addresses concerned.
     pub places: Vec<Place>,
+    /// The instruction that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instruction: Option<Instruction>,
     /// Commands that show more; DUMP stands for the dump.
     pub more: Vec<String>,
 }
@@ -83,6 +87,7 @@ impl Finding {
             tasks: Vec::new(),
             cpus: Vec::new(),
             places: Vec::new(),
+            instruction: None,
             more: Vec::new(),
         }
     }

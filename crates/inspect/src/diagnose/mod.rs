@@ -10,6 +10,7 @@ mod cpu_states;
 mod dead_owner;
 mod deadlock;
 mod evidence;
+mod failed_instruction;
 mod fault;
 mod finding;
 mod flipped_bit;
