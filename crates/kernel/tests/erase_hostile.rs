@@ -75,6 +75,16 @@ fn types() -> Btf {
     let nodes = types.add("", array, 0, &[node, long, 4 << 20]);
     types.add("first", variable, node, &[1]);
     types.add("nodes", variable, nodes, &[1]);
+    let byte = types.integer("u8", 1);
+    let link = [("rb_left", next, 0), ("rb_right", next, 8)];
+    let link = types.structure("rb_node", 16, &link);
+    types.structure("leaf", 16, &[("link", link, 0)]);
+    let root = types.structure("rb_root", 8, &[("rb_node", next, 0)]);
+    types.add("tree", variable, root, &[1]);
+    let slots = types.add("", array, 0, &[next, long, 64]);
+    types.structure("xa_node", 522, &[("shift", byte, 0), ("slots", slots, 10)]);
+    let xarray = types.structure("xarray", 8, &[("xa_head", next, 0)]);
+    types.add("objects", variable, xarray, &[1]);
     Btf::parse(types.bytes(ByteOrder::Little), Endian::Little).unwrap()
 }
 
@@ -85,7 +95,8 @@ fn erase(commands: &str) -> (Endless, Erasure) {
         translations: Cell::new(0),
     };
     let mut symbols = Symbols::default();
-    for (name, offset) in [("first", 0), ("nodes", 64)] {
+    // The head of the xarray and all slots of its nodes look like nodes.
+    for (name, offset) in [("first", 0), ("nodes", 64), ("tree", 128), ("objects", 194)] {
         symbols.push(name, BASE + offset, b'D').unwrap();
     }
     let config = Config::parse(commands.as_bytes());
@@ -110,6 +121,21 @@ fn list_has_no_more_elements_than_the_dump_can_hold() {
     let most = 2 * (FREE_STEPS + SIZE / 8);
     assert!(memory.reads.get() <= most, "{} reads", memory.reads.get());
     assert!(!erasure.blanks.as_slice().is_empty());
+}
+
+#[test]
+fn tree_ends_where_it_is_higher_than_a_balanced_one() {
+    let (memory, erasure) = erase("for n in tree within leaf:link\nerase n\nendfor");
+    assert!(erasure.problems[0].text.contains("the tree is higher than"));
+    assert!(memory.reads.get() < 1000, "{} reads", memory.reads.get());
+}
+
+#[test]
+fn xarray_ends_where_its_levels_do_not_become_lower() {
+    let (memory, erasure) = erase("for n in objects within node\nerase n\nendfor");
+    let text = &erasure.problems[0].text;
+    assert!(text.contains("has the shift"), "{text}");
+    assert!(memory.reads.get() < 1000, "{} reads", memory.reads.get());
 }
 
 #[test]

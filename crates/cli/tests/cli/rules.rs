@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
+use bigiron_format::{PageFrame, VirtAddr};
 use bigiron_inspect::{Program, Slabs};
 use bigiron_kernel::{IoMethod, Kernel, SECTION_FRAMES, Source};
 use serde_json::Value;
@@ -164,6 +164,61 @@ fn pages_that_objects_name_are_found_by_struct_page_and_by_address() {
     let found = rows(&format!("[[rule]]\naction = \"keep\"\n{stacks}"));
     let pages = found[0]["pages"].as_u64().unwrap();
     assert!(pages > 0 && pages.is_multiple_of(4), "{found}");
+}
+
+#[test]
+fn loops_in_each_other_go_through_hlists_lists_and_xarrays() {
+    let (_directory, path) = lab();
+    let by_owner = "[[rule]]\naction = \"keep\"\nfile-system = \"tmpfs\"\n";
+    let by_objects = "[[rule]]\naction = \"keep\"\n\
+        each = [\"sb in shmem_fs_type:file_system_type.fs_supers within super_block:s_instances\", \
+        \"inode in sb.s_inodes within inode:i_sb_list\", \"page in inode.i_data.i_pages within page\"]\n\
+        pages = \"page\"\n";
+    let (without, _) = dump(&path, "");
+    let without = present(&without).count();
+    let (by_owner, _) = dump(&path, by_owner);
+    let by_owner = present(&by_owner);
+    let (by_objects, report) = dump(&path, by_objects);
+    assert_eq!(report["warnings"], Value::Array(Vec::new()));
+    assert!(by_owner.count() > without);
+    assert_eq!(present(&by_objects), by_owner);
+}
+
+#[test]
+fn a_tree_has_the_elements_of_the_list_that_the_kernel_has_beside_it() {
+    let (_directory, path) = lab();
+    let mut found = Vec::new();
+    for each in [
+        "area in vmap_area_list:list_head within vmap_area:list",
+        "area in vmap_area_root:rb_root within vmap_area:rb_node",
+    ] {
+        let pages = "pages = \"area.vm.pages size area.vm.nr_pages\"";
+        let rule = format!("[[rule]]\naction = \"keep\"\neach = \"{each}\"\n{pages}\n");
+        found.push(present(&dump(&path, &rule).0));
+    }
+    assert!(found[0] == found[1] && found[0].count() > 0);
+}
+
+#[test]
+fn the_variable_of_each_cpu_is_found() {
+    let (_directory, path) = lab();
+    let source = Source::open(&[path.join("sample")]).unwrap();
+    let kernel = Kernel::find(&source, None, IoMethod::Auto, 64).unwrap();
+    let program = Program::open(&kernel).unwrap();
+    let name = |name: &str| program.symbols().find(name).unwrap().address;
+    let cpus = kernel.read_u32("nr_cpu_ids", name("nr_cpu_ids")).unwrap();
+    let mut expected = Bitmap::new(SECTION_FRAMES as usize);
+    for cpu in 0..u64::from(cpus) {
+        let slot = VirtAddr(name("__per_cpu_offset").0 + 8 * cpu);
+        let offset = kernel.read_u64("an offset", slot).unwrap();
+        let at = VirtAddr(name("runqueues").0.wrapping_add(offset));
+        let frame = kernel.translate(at).unwrap().unwrap().physical.0 / 4096;
+        expected.set(frame as usize);
+    }
+    let rule =
+        "[[rule]]\naction = \"keep\"\neach = \"rq in runqueues per-cpu\"\nbytes = \"rq size 8\"\n";
+    let rows: Value = serde_json::from_str(&check(&path, rule).code(0).text()).unwrap();
+    assert_eq!(rows[0]["pages"], expected.count());
 }
 
 #[test]

@@ -52,15 +52,18 @@ pub struct Erase {
     pub amount: Amount,
 }
 
-/// The link from one list element to the next.
+/// How the elements of a loop are found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Link {
     /// Unspecified: an array, or members named `next`.
     Unspecified,
     /// This member points to the next element.
     Via(String),
-    /// Elements are this struct, linked by this member of type list_head.
-    Within(String, String),
+    /// Elements are this struct. In lists and trees they are linked by this member: of type
+    /// list_head, hlist_node or rb_node; without a name, `list`.
+    Within(String, Option<String>),
+    /// The variable of each CPU.
+    PerCpu,
 }
 
 /// A `for` command.
@@ -74,8 +77,20 @@ pub struct Loop {
     pub list: Expression,
     /// The link between elements.
     pub link: Link,
-    /// The commands for each element.
+    /// The commands for each element; of nested loops, the innermost has them.
     pub body: Vec<Erase>,
+    /// A loop for each element, whose list is a part of it.
+    pub inner: Option<Box<Loop>>,
+}
+
+impl Loop {
+    /// The commands for each element of the innermost loop.
+    pub fn erases(&self) -> &[Erase] {
+        match &self.inner {
+            Some(inner) => inner.erases(),
+            None => &self.body,
+        }
+    }
 }
 
 /// A command.

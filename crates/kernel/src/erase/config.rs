@@ -3,13 +3,15 @@
 //! ```text
 //! [vmlinux]
 //! erase SYMBOL[.MEMBER]... [size N[K|M] | size SYMBOL[.MEMBER]... | nullify]
-//! for ID in LIST [via MEMBER | within STRUCT[:MEMBER]]
+//! for ID in LIST [via MEMBER | within STRUCT[:MEMBER] | per-cpu]
 //!     erase ID[.MEMBER]... [size ... | nullify]
 //! endfor
 //! ```
-//! Words are separated by spaces and line ends; `#` starts a comment. A symbol may
-//! be followed by its type, `SYMBOL:TYPE`, an extension of makedumpfile's syntax
-//! for kernels whose variables have no type information.
+//! Words are separated by spaces and line ends; `#` starts a comment. Extensions of
+//! makedumpfile's syntax: a symbol may be followed by its type, `SYMBOL:TYPE`, for
+//! kernels whose variables have no type information; LIST may be a red-black tree, an
+//! xarray, an hlist, or with `per-cpu` a variable that each CPU has; a loop may have a
+//! loop over a part of its elements in place of commands.
 
 use super::command::{Command, Problem};
 use super::parser::{Parser, Word};
@@ -111,7 +113,7 @@ mod tests {
         let Command::Loop(last) = &config.commands[3].1 else {
             panic!("no loop")
         };
-        assert_eq!(last.link, Link::Within("s".into(), "link".into()));
+        assert_eq!(last.link, Link::Within("s".into(), Some("link".into())));
         assert!(matches!(&last.body[0].amount, Amount::Variable(e) if e.text == "x.len"));
     }
 

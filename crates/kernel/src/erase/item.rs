@@ -92,6 +92,11 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// Returns the address of a symbol.
+    pub(super) fn address(&self, symbol: &str) -> Option<u64> {
+        Some(self.symbols.find(symbol)?.address.0)
+    }
+
     /// Resolves the variable at the start of an expression.
     pub(super) fn symbol(&self, expression: &Expression) -> Result<Item, String> {
         let Expression {

@@ -1,86 +1,46 @@
-//! Iterates over what `for` names: arrays, structs that point to the next, list_heads.
+//! Iterates over lists: of list_heads, of hlists, and of structs that point to the next.
 
 use super::command::{Link, Loop};
 use super::item::{Item, Scope};
-use crate::types::{Shape, structure};
+use super::linked::{Linked, MAX_ELEMENTS};
+use crate::types::Shape;
 
-/// Maximum number of list elements, above the number of tasks of any kernel (PID_MAX_LIMIT); a
-/// damaged list may be endless.
-const MAX_ELEMENTS: u64 = 4 << 20;
-
-/// Calls `visit` with every element; an error reports why the iteration stopped.
-pub(super) fn for_each(
+/// Visits the elements of the list whose head is `head`; `step` is `next` or `prev`.
+pub(super) fn of_list_head(
     scope: &Scope,
     command: &Loop,
+    head: Item,
+    step: &str,
     visit: &mut dyn FnMut(Item),
 ) -> Result<(), String> {
-    let head = scope.symbol(&command.list)?;
-    let mut names = &command.list.members[..];
-    let mut step = "next";
-    // `head.next` denotes the list of `head` as well, if it is a list_head.
-    if let Some((last, before)) = names.split_last()
-        && matches!(&last[..], "next" | "prev")
-        && let Some(item) = scope.follow(head, before)?
-        && is_list_head(scope, item)?
-    {
-        (names, step) = (before, last);
-    }
-    let Some(item) = scope.follow(head, names)? else {
-        return Ok(());
-    };
-    let (type_id, found) = scope.resolve(item.type_id)?;
-    if let Shape::Array(element, count) = found.shape {
-        let size = scope.size(element)?;
-        let (_, shape) = scope.resolve(element)?;
-        if count > MAX_ELEMENTS {
-            return Err(format!("an array of {count} elements"));
-        }
-        for index in 0..count {
-            scope.step()?;
-            let address = item.address.wrapping_add(size.wrapping_mul(index));
-            let is_null =
-                matches!(shape.shape, Shape::Pointer(_)) && scope.read_pointer(address)? == 0;
-            if !is_null {
-                visit(Item {
-                    address,
-                    type_id: element,
-                });
-            }
-        }
-        return Ok(());
-    }
-    let item = Item { type_id, ..item };
-    let Some((first, _)) = scope.structure(item)? else {
-        return Ok(());
-    };
-    if is_list_head(scope, first)? {
-        let Link::Within(name, member) = &command.link else {
-            return Err("a list of this type requires 'within STRUCT:MEMBER', where MEMBER is its list_head".into());
-        };
-        let outer = structure(&scope.types, name).map_err(super::item::text)?;
-        let type_id = outer.ok_or_else(|| format!("struct '{name}' not found"))?;
-        let link = scope.member(
-            Item {
-                address: 0,
-                type_id,
-            },
-            member,
-        )?;
-        if !is_list_head(scope, link)? {
-            return Err(format!("member '{member}' is not a list_head"));
-        }
-        let next = |address| {
-            let node = Item { address, ..first };
-            scope.read_pointer(scope.member(node, step)?.address)
-        };
-        let begin = next(first.address)?;
-        return walk(begin, first.address, &next, &mut |node| {
-            visit(Item {
-                address: node.wrapping_sub(link.address),
-                type_id,
-            });
-        });
-    }
+    let linked = Linked::find(scope, command, "list_head")?;
+    let next = |address| scope.read_pointer(scope.member(linked.link(address), step)?.address);
+    let begin = next(head.address)?;
+    walk(begin, head.address, &next, &mut |node| {
+        visit(linked.element(node));
+    })
+}
+
+/// Visits the elements of an hlist, which ends with NULL.
+pub(super) fn of_hlist(
+    scope: &Scope,
+    command: &Loop,
+    head: Item,
+    visit: &mut dyn FnMut(Item),
+) -> Result<(), String> {
+    let linked = Linked::find(scope, command, "hlist_node")?;
+    let next = |address| scope.read_pointer(scope.member(linked.link(address), "next")?.address);
+    let begin = scope.read_pointer(scope.member(head, "first")?.address)?;
+    walk(begin, 0, &next, &mut |node| visit(linked.element(node)))
+}
+
+/// Visits `first` and the structs of its type that follow it.
+pub(super) fn of_structs(
+    scope: &Scope,
+    command: &Loop,
+    first: Item,
+    visit: &mut dyn FnMut(Item),
+) -> Result<(), String> {
     let member = match &command.link {
         Link::Via(member) => member,
         _ => "next",
@@ -108,7 +68,8 @@ pub(super) fn for_each(
     })
 }
 
-fn is_list_head(scope: &Scope, item: Item) -> Result<bool, String> {
+/// Returns true if an item is a list_head or points to one.
+pub(super) fn is_list_head(scope: &Scope, item: Item) -> Result<bool, String> {
     let (_, found) = scope.resolve(item.type_id)?;
     let found = match found.shape {
         Shape::Pointer(to) => scope.resolve(to)?.1,

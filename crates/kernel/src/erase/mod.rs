@@ -9,13 +9,17 @@
 
 mod command;
 pub mod config;
+mod elements;
 mod extent;
 mod item;
+mod linked;
 mod lists;
 mod parser;
+mod per_cpu;
 pub mod ranges;
 mod resolve;
 mod source;
+mod trees;
 mod walker;
 
 pub use command::{Amount, Command, Erase, Expression, Link, Loop, Problem};

@@ -3,6 +3,8 @@
 use super::command::{Amount, Command, Erase, Expression, Link, Loop, Problem};
 
 const KEYWORDS: [&str; 7] = ["erase", "size", "nullify", "for", "in", "within", "endfor"];
+/// Maximum number of loops in each other.
+const MAX_DEPTH: usize = 4;
 
 #[derive(Clone, Copy)]
 pub(super) struct Word<'a> {
@@ -22,7 +24,7 @@ impl<'a> Parser<'a> {
         if self.take("erase") {
             self.erase(None).map(Command::Erase)
         } else if self.take("for") {
-            self.for_loop().map(Command::Loop)
+            self.for_loop(None, 1).map(Command::Loop)
         } else {
             let word = self.peek().map_or("", |word| word.text);
             Err(self.problem(format!("invalid token '{word}'")))
@@ -58,7 +60,8 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn for_loop(&mut self) -> Result<Loop, Problem> {
+    /// Parses a loop; `outer` is the variable of the loop around it, and `depth` counts both.
+    fn for_loop(&mut self, outer: Option<&str>, depth: usize) -> Result<Loop, Problem> {
         let line = self.line();
         let id = self.name("expected a variable after 'for'")?;
         if id.contains(['.', ':']) {
@@ -69,24 +72,41 @@ impl<'a> Parser<'a> {
         }
         let word = self.name("expected a list after 'in'")?;
         let list = self.expression(word)?;
+        if let Some(outer) = outer
+            && list.symbol != outer
+        {
+            return Err(self.problem(format!("unused iteration variable '{outer}'")));
+        }
         let link = if self.take("via") {
             Link::Via(self.name("expected a member after 'via'")?.to_owned())
         } else if self.take("within") {
             let word = self.name("expected a struct after 'within'")?;
-            let (name, member) = word.split_once(':').unwrap_or((word, "list"));
-            if member.is_empty() {
+            let (name, member) = match word.split_once(':') {
+                Some((name, member)) => (name, Some(member)),
+                None => (word, None),
+            };
+            if member == Some("") {
                 return Err(self.problem("expected a member of type list_head after ':'".into()));
             }
             if name.is_empty() {
                 return Err(self.problem("expected STRUCT:MEMBER after 'within'".into()));
             }
-            Link::Within(name.to_owned(), member.to_owned())
+            Link::Within(name.to_owned(), member.map(str::to_owned))
+        } else if self.take("per-cpu") {
+            Link::PerCpu
         } else {
             Link::Unspecified
         };
         let mut body = Vec::new();
+        let mut inner = None;
+        if self.take("for") {
+            if depth == MAX_DEPTH {
+                return Err(self.problem(format!("more than {MAX_DEPTH} loops in each other")));
+            }
+            inner = Some(Box::new(self.for_loop(Some(id), depth + 1)?));
+        }
         while !self.take("endfor") {
-            if self.take("erase") {
+            if inner.is_none() && self.take("erase") {
                 body.push(self.erase(Some(id))?);
                 continue;
             }
@@ -101,6 +121,7 @@ impl<'a> Parser<'a> {
             list,
             link,
             body,
+            inner,
         })
     }
 

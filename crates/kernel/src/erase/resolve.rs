@@ -10,9 +10,9 @@ use bigiron_format::VirtAddr;
 
 use super::command::{Amount, Command, Erase, Problem};
 use super::config::Config;
+use super::elements;
 use super::extent::extent;
 use super::item::{EraseMemory, Item, Scope};
-use super::lists;
 use super::ranges::{Blank, Blanks, ERASED};
 use crate::symbols::Symbols;
 use crate::types::TypeTable;
@@ -69,12 +69,13 @@ pub fn resolve(
             }
             Command::Loop(command) => {
                 let mut elements = Vec::new();
-                let ended = lists::for_each(&work.scope, command, &mut |item| elements.push(item));
-                let mut slots = vec![None; command.body.len()];
+                let ended =
+                    elements::for_each(&work.scope, command, &mut |item| elements.push(item));
+                let mut slots = vec![None; command.erases().len()];
                 // What was found of an endless list is erased.
                 work.scope.renew_steps(BYTES_PER_ELEMENT);
                 for item in elements {
-                    for (erase, slot) in command.body.iter().zip(&mut slots) {
+                    for (erase, slot) in command.erases().iter().zip(&mut slots) {
                         work.erase(erase, Some(item), slot);
                     }
                 }

@@ -4,9 +4,9 @@ use bigiron_format::VirtAddr;
 
 use super::command::{Amount, Command, Erase, Loop};
 use super::config::Config;
+use super::elements;
 use super::extent::extent;
 use super::item::{EraseMemory, Item, Scope, text};
-use super::lists;
 use super::resolve::{BYTES_PER_ELEMENT, MAX_RANGES};
 use crate::symbols::Symbols;
 use crate::types::{Shape, TypeTable, find_member, structure};
@@ -71,7 +71,7 @@ impl<'a> Walker<'a> {
             Command::Loop(command) => {
                 let mut items = Vec::new();
                 found.problem = self.elements(command, &mut items).err();
-                (&command.body[..], items.into_iter().map(Some).collect())
+                (command.erases(), items.into_iter().map(Some).collect())
             }
         };
         self.scope.add_steps(BYTES_PER_ELEMENT);
@@ -193,6 +193,6 @@ impl<'a> Walker<'a> {
 
     fn elements(&self, command: &Loop, items: &mut Vec<Item>) -> Result<(), String> {
         self.scope.add_steps(BYTES_PER_ELEMENT);
-        lists::for_each(&self.scope, command, &mut |item| items.push(item))
+        elements::for_each(&self.scope, command, &mut |item| items.push(item))
     }
 }

@@ -157,7 +157,7 @@ impl Rule {
             Some(each) if !matches!(&*entry.key, "pages" | "bytes") => {
                 return Err(at(each.line, "each goes with pages or bytes".into()));
             }
-            Some(each) => Some(text_of(each)?),
+            Some(each) => Some(loops_of(each)?),
         };
         let selector = match &*entry.key {
             "physical" => Selector::Physical(ranges(entry)?),
@@ -196,6 +196,14 @@ fn text_of(entry: &Entry) -> Result<String, RulesError> {
     }
 }
 
+/// Returns the loops of `each`, the outermost first.
+fn loops_of(entry: &Entry) -> Result<Vec<String>, RulesError> {
+    match &entry.value {
+        Value::List(loops) if !loops.is_empty() => Ok(loops.clone()),
+        _ => text_of(entry).map(|only| vec![only]),
+    }
+}
+
 /// Describes a rule without a name.
 fn described(entry: &Entry) -> String {
     let mut text = entry.key.clone();
@@ -226,14 +234,16 @@ fn ranges(entry: &Entry) -> Result<Vec<(u64, u64)>, RulesError> {
     })
 }
 
-/// Parses what names objects, in the words of makedumpfile.conf(5): of each element of a list if
-/// there is one.
-fn command(entry: &Entry, each: Option<&str>) -> Result<Command, RulesError> {
-    let objects = text_of(entry)?;
-    let text = match each {
-        Some(each) => format!("for {each} erase {objects} endfor"),
-        None => format!("erase {objects}"),
-    };
+/// Parses what names objects, in the words of makedumpfile.conf(5): of each element of the innermost
+/// of some loops, if there are any.
+fn command(entry: &Entry, each: Option<&[String]>) -> Result<Command, RulesError> {
+    let each = each.unwrap_or_default();
+    let mut text = String::new();
+    for list in each {
+        let _ = write!(text, "for {list} ");
+    }
+    let _ = write!(text, "erase {}", text_of(entry)?);
+    text.push_str(&" endfor".repeat(each.len()));
     let mut config = Config::parse(text.as_bytes());
     if let Some(problem) = config.problems.first() {
         return Err(wrong(entry, problem.text.clone()));
@@ -320,6 +330,11 @@ bytes = "buffer.data size buffer.length"
                 "[[rule]]\naction = \"drop\"\nnode = 1\neach = \"x in y\"",
                 4,
                 "goes with",
+            ),
+            (
+                "[[rule]]\naction = \"drop\"\neach = [\"x in y\", \"z in y\"]\npages = \"z\"",
+                4,
+                "unused iteration variable 'x'",
             ),
             (
                 "[[rule]]\naction = \"drop\"\npages = \"size 4\"",

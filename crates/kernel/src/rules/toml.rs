@@ -1,5 +1,5 @@
 //! Reads the part of TOML that rules use: tables of one array, whose values are strings, integers
-//! and arrays of strings, each on one line.
+//! and arrays of strings.
 
 /// A value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,8 @@ pub(super) struct Table {
 /// Returns the tables `[[name]]` of `text`; an error has its line, counted from 1.
 pub(super) fn parse(text: &str, name: &str) -> Result<Vec<Table>, (usize, String)> {
     let mut tables: Vec<Table> = Vec::new();
-    for (index, line) in text.lines().enumerate() {
+    let mut lines = text.lines().enumerate();
+    while let Some((index, line)) = lines.next() {
         let number = index + 1;
         let wrong = |what: String| (number, what);
         let content = line.trim();
@@ -57,7 +58,10 @@ pub(super) fn parse(text: &str, name: &str) -> Result<Vec<Table>, (usize, String
                 "{key} is no key of letters, digits, - and _"
             )));
         }
-        let (value, rest) = value(rest.trim_start()).map_err(wrong)?;
+        let (value, rest) = match rest.trim_start().strip_prefix('[') {
+            Some(rest) => array(rest, number, &mut lines)?,
+            None => value(rest.trim_start()).map_err(wrong)?,
+        };
         if !is_end(rest) {
             return Err(wrong(format!("expected the end of the line, found {rest}")));
         }
@@ -81,28 +85,43 @@ fn is_end(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with('#')
 }
 
+/// Returns the array whose `[` is before `rest`, on the line `number`, and what follows it on the
+/// line where it ends.
+fn array<'t>(
+    rest: &'t str,
+    number: usize,
+    lines: &mut impl Iterator<Item = (usize, &'t str)>,
+) -> Result<(Value, &'t str), (usize, String)> {
+    let (mut rest, mut number) = (rest, number);
+    let mut list = Vec::new();
+    let mut is_separated = true;
+    loop {
+        rest = rest.trim_start();
+        if let Some(rest) = rest.strip_prefix(']') {
+            return Ok((Value::List(list), rest));
+        }
+        if is_end(rest) {
+            let unended = || (number, "an array of strings does not end".to_owned());
+            let (index, line) = lines.next().ok_or_else(unended)?;
+            (number, rest) = (index + 1, line);
+        } else if let (false, Some(behind)) = (is_separated, rest.strip_prefix(',')) {
+            (rest, is_separated) = (behind, true);
+        } else if is_separated {
+            let (found, behind) = string(rest).map_err(|reason| (number, reason))?;
+            list.push(found);
+            (rest, is_separated) = (behind, false);
+        } else {
+            let reason = "expected , or ] in an array of strings".to_owned();
+            return Err((number, reason));
+        }
+    }
+}
+
 /// Returns the value at the start of `text`, and what follows it.
 fn value(text: &str) -> Result<(Value, &str), String> {
     if text.starts_with(['"', '\'']) {
         let (found, rest) = string(text)?;
         return Ok((Value::Text(found), rest));
-    }
-    if let Some(mut rest) = text.strip_prefix('[') {
-        let mut list = Vec::new();
-        loop {
-            rest = rest.trim_start();
-            if let Some(rest) = rest.strip_prefix(']') {
-                return Ok((Value::List(list), rest));
-            }
-            let (found, behind) = string(rest)?;
-            list.push(found);
-            rest = behind.trim_start();
-            rest = match rest.strip_prefix(',') {
-                Some(behind) => behind,
-                None if rest.starts_with(']') => rest,
-                None => return Err("expected , or ] in an array of strings".into()),
-            };
-        }
     }
     let end = text
         .find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
@@ -158,7 +177,7 @@ mod tests {
 
     #[test]
     fn strings_numbers_and_arrays_are_read() {
-        let text = "# rules\n\n[[rule]] # one\na = \"x \\\"#\\\\\" # comment\nb-2=0x1_0\n  c = ['p', \"q\",]\n[[rule]]\n";
+        let text = "# rules\n\n[[rule]] # one\na = \"x \\\"#\\\\\" # comment\nb-2=0x1_0\n  c = ['p', # first\n\n \"q\",\n] # end\n[[rule]]\n";
         let tables = parse(text, "rule").unwrap();
         assert_eq!(tables.len(), 2);
         let values: Vec<_> = tables[0].entries.iter().map(|entry| &entry.value).collect();
@@ -179,6 +198,9 @@ mod tests {
             ("[[rule]]\na = \"x", 2, "does not end"),
             ("[[rule]]\na = \"\\n\"", 2, "after \\"),
             ("[[rule]]\na = ['x' 'y']", 2, "expected , or ]"),
+            ("[[rule]]\na = ['x',\n, 'y']", 3, "expected a string"),
+            ("[[rule]]\na = [\n'x'\n", 3, "does not end"),
+            ("[[rule]]\na = ['x'\n] 1", 2, "end of the line"),
             ("[[rule]]\na = 1 2", 2, "end of the line"),
             ("[[rule]]\na = 1\na = 2", 3, "twice"),
             ("[[rule]]\na.b = 1", 2, "no key"),
