@@ -35,6 +35,8 @@ use crate::commands::rules::RulesArguments;
 use crate::commands::save::SaveArguments;
 #[cfg(feature = "setup")]
 use crate::commands::setup::SetupArguments;
+#[cfg(feature = "triage")]
+use crate::commands::triage::TriageArguments;
 use crate::commands::verify::VerifyArguments;
 
 /// Filter, compress and write crash dumps of Linux in parallel; inspect them; prefault and free
@@ -87,6 +89,9 @@ pub enum Command {
     /// Check rules for pages, and count the pages that they name
     #[cfg(feature = "inspect")]
     Rules(RulesArguments),
+    /// Make one table of the crashes of many machines, from their dumps and logs
+    #[cfg(feature = "triage")]
+    Triage(TriageArguments),
     /// Print the kernel log in a dump
     Dmesg(DmesgArguments),
     /// Copy a dump from a dump device or a file into a directory after the reboot

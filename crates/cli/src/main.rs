@@ -85,6 +85,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Report(arguments) => commands::report::run(&arguments)?,
         #[cfg(feature = "inspect")]
         Command::Rules(arguments) => commands::rules::run(&arguments)?,
+        #[cfg(feature = "triage")]
+        Command::Triage(arguments) => return commands::triage::run(&arguments),
         Command::Dmesg(arguments) => commands::dmesg::run(&arguments)?,
         Command::Save(arguments) => commands::save::run(&arguments)?,
         #[cfg(feature = "plan")]

@@ -49,6 +49,11 @@ pub fn exit_code(error: &anyhow::Error) -> Option<u8> {
     if timeout::has_expired() {
         return Some(timeout::TIMED_OUT);
     }
+    code()
+}
+
+/// Returns 128 plus the number of the last signal received.
+pub fn code() -> Option<u8> {
     let signal = RECEIVED
         .get()
         .map_or(0, |received| received.load(Ordering::Relaxed));

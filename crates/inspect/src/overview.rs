@@ -7,6 +7,7 @@ use bigiron_kernel::{Kernel, MemorySource, SECTION_FRAMES, SourceError, note_war
 use serde::Serialize;
 
 use crate::crash::Crash;
+use crate::log_facts::{LogFacts, LogReader};
 use crate::signature::{self, Signature};
 
 /// Maximum number of sections whose page frames are counted: 1 TiB of memory. Beyond, counting
@@ -112,13 +113,18 @@ pub struct MemoryFacts {
 impl Overview {
     /// Collects the facts. What is not in the dump is missing; a damaged log is not an error.
     pub fn of(kernel: &Kernel) -> Self {
+        Self::with_log_facts(kernel).0
+    }
+
+    /// Collects the facts, and what the log says besides.
+    pub fn with_log_facts(kernel: &Kernel) -> (Self, LogFacts) {
         let source = kernel.source();
         let mut warnings = Vec::new();
-        let mut search = signature::Search::default();
+        let mut reader = LogReader::default();
         let found = Log::open(kernel)
             .map_err(|error| error.to_string())
             .and_then(|log| {
-                Crash::find_and(&log, &mut |record| search.record(record))
+                Crash::find_and(&log, &mut |record| reader.record(record))
                     .map_err(|error| error.to_string())
             });
         let crash = match found {
@@ -134,16 +140,17 @@ impl Overview {
         warnings.extend(source.warning().map(ToOwned::to_owned));
         warnings.extend(note_warnings(source, Some(kernel)));
         let cpus = source.notes().cpu_count();
-        Self {
+        let overview = Self {
             dump: DumpFacts::of(kernel),
             kernel: KernelFacts::of(kernel),
             memory: MemoryFacts::of(source, &mut warnings),
             cpus: (cpus > 0).then_some(cpus),
             crash_time: crash_time(kernel),
-            signature: signature::of_dump(&search, crash.as_ref(), kernel),
+            signature: signature::of_dump(reader.search(), crash.as_ref(), kernel),
             crash,
             warnings,
-        }
+        };
+        (overview, reader.into_facts())
     }
 }
 

@@ -33,4 +33,6 @@ pub mod rules;
 pub mod save;
 #[cfg(feature = "setup")]
 pub mod setup;
+#[cfg(feature = "triage")]
+pub mod triage;
 pub mod verify;

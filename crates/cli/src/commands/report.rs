@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use crate::report::{MAX_TIME_LINE_BYTES, Report, ReportOptions, TimeLine, render};
+use crate::report::{MAX_TIME_LINE_BYTES, REPORT, Report, ReportOptions, TimeLine, render};
 use anyhow::Context;
 use bigiron_dump::{FileOutput, Output};
 use clap::Args;
@@ -81,7 +81,7 @@ pub fn run(arguments: &ReportArguments) -> anyhow::Result<()> {
 
 fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(BUFFER, out);
-    render(report, &mut out)?;
+    render(&REPORT, report, &mut out)?;
     out.flush()
 }
 

@@ -10,7 +10,9 @@ mod time_line;
 mod users;
 
 pub use gather::{Report, ReportOptions};
-pub use page::render;
+#[cfg(feature = "triage")]
+pub use page::CRASHES;
+pub use page::{REPORT, render};
 pub use time_line::{MAX_TIME_LINE_BYTES, TimeLine};
 
 /// Data of the report, or the reason why it is unknown.

@@ -14,27 +14,62 @@ const STYLE: &str = concat!(
     include_str!("assets/layout.css"),
     include_str!("assets/parts.css"),
 );
-/// The scripts, in order of their dependencies.
-const SCRIPT: &str = concat!(
-    "'use strict';\n(() => {\n",
-    include_str!("assets/base.js"),
-    include_str!("assets/head.js"),
-    include_str!("assets/axis.js"),
-    include_str!("assets/map.js"),
-    include_str!("assets/tables.js"),
-    include_str!("assets/time_line.js"),
-    include_str!("assets/domains.js"),
-    include_str!("assets/log.js"),
-    include_str!("assets/main.js"),
-    "})();\n",
-);
-/// The placeholders of the template.
-const PLACEHOLDERS: [&str; 4] = ["{{policy}}", "{{style}}", "{{data}}", "{{script}}"];
+/// What all pages begin their scripts with.
+macro_rules! script {
+    ($($file:literal),*) => {
+        concat!(
+            "'use strict';\n(() => {\n",
+            include_str!("assets/base.js"),
+            include_str!("assets/scheme.js"),
+            $(include_str!(concat!("assets/", $file)),)*
+            "})();\n",
+        )
+    };
+}
 
-/// Writes the page for `report`. Nothing in `report` becomes markup or code: it is data, which
-/// the page's own script inserts as text; and the page's policy forbids all other scripts and
-/// styles, and all network access.
-pub fn render(report: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+/// The placeholders of the template.
+const PLACEHOLDERS: [&str; 5] = [
+    "{{policy}}",
+    "{{title}}",
+    "{{style}}",
+    "{{data}}",
+    "{{script}}",
+];
+
+/// A page: what it does with its data.
+pub struct Page {
+    title: &'static str,
+    /// The scripts, in order of their dependencies.
+    script: &'static str,
+}
+
+/// The report of a dump.
+pub const REPORT: Page = Page {
+    title: "Crash dump report",
+    script: script!(
+        "head.js",
+        "axis.js",
+        "map.js",
+        "tables.js",
+        "users.js",
+        "time_line.js",
+        "domains.js",
+        "log.js",
+        "main.js"
+    ),
+};
+
+/// The crashes of many machines.
+#[cfg(feature = "triage")]
+pub const CRASHES: Page = Page {
+    title: "Crashes",
+    script: script!("tables.js", "crashes.js"),
+};
+
+/// Writes a page for `data`. Nothing in `data` becomes markup or code: it is inserted as text by
+/// the page's own script; and the page's policy forbids all other scripts and styles, and all
+/// network access.
+pub fn render(page: &Page, data: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
     let mut rest = TEMPLATE;
     for place in PLACEHOLDERS {
         let Some((before, behind)) = rest.split_once(place) else {
@@ -42,10 +77,11 @@ pub fn render(report: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
         };
         out.write_all(before.as_bytes())?;
         match place {
-            "{{policy}}" => out.write_all(policy().as_bytes())?,
+            "{{policy}}" => out.write_all(policy(page).as_bytes())?,
+            "{{title}}" => out.write_all(page.title.as_bytes())?,
             "{{style}}" => out.write_all(STYLE.as_bytes())?,
-            "{{script}}" => out.write_all(SCRIPT.as_bytes())?,
-            _ => serde_json::to_writer(Escaped(out), report)?,
+            "{{script}}" => out.write_all(page.script.as_bytes())?,
+            _ => serde_json::to_writer(Escaped(out), data)?,
         }
         rest = behind;
     }
@@ -53,10 +89,10 @@ pub fn render(report: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Returns the Content-Security-Policy.
-fn policy() -> String {
+fn policy(page: &Page) -> String {
     format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
-        hash(SCRIPT),
+        hash(page.script),
         hash(STYLE)
     )
 }
@@ -112,36 +148,48 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
     use super::*;
 
-    fn rendered(report: &impl Serialize) -> String {
-        let mut page = Vec::new();
-        render(report, &mut page).unwrap();
-        String::from_utf8(page).unwrap()
+    fn pages() -> Vec<Page> {
+        vec![
+            REPORT,
+            #[cfg(feature = "triage")]
+            CRASHES,
+        ]
+    }
+
+    fn rendered(page: &Page, data: &impl Serialize) -> String {
+        let mut out = Vec::new();
+        render(page, data, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn nothing_in_the_data_becomes_markup() {
         let hostile =
             "</script><script>alert(1)</script><!--<img src=x onerror=alert(2)>&lt; {{script}}";
-        let (empty, page) = (rendered(&""), rendered(&hostile));
-        assert_eq!(page.matches('<').count(), empty.matches('<').count());
-        let data = page.split_once("id=\"data\">").unwrap().1;
-        let data = data.split_once("</script>").unwrap().0;
-        let back: String = serde_json::from_str(data).unwrap();
-        assert_eq!(back, hostile);
+        for page in pages() {
+            let (empty, page) = (rendered(&page, &""), rendered(&page, &hostile));
+            assert_eq!(page.matches('<').count(), empty.matches('<').count());
+            let data = page.split_once("id=\"data\">").unwrap().1;
+            let data = data.split_once("</script>").unwrap().0;
+            let back: String = serde_json::from_str(data).unwrap();
+            assert_eq!(back, hostile);
+        }
     }
 
     #[test]
-    fn page_is_self_contained_and_forbids_loading() {
-        let page = rendered(&"");
-        for place in PLACEHOLDERS {
-            assert!(!page.contains(place), "{place}");
+    fn pages_are_self_contained_and_forbid_loading() {
+        for page in pages() {
+            // A script that ended early would appear as text.
+            assert_eq!(page.script.matches("</").count(), 0);
+            let page = rendered(&page, &"");
+            for place in PLACEHOLDERS {
+                assert!(!page.contains(place), "{place}");
+            }
+            assert!(page.contains("default-src 'none'"));
+            for outside in ["http://", "https://", "src=\"", "@import", "url("] {
+                assert!(!page.contains(outside), "{outside}");
+            }
         }
-        assert!(page.contains("default-src 'none'"));
-        for outside in ["http://", "https://", "src=\"", "@import", "url("] {
-            assert!(!page.contains(outside), "{outside}");
-        }
-        // A script that ended early would appear as text.
-        assert_eq!(SCRIPT.matches("</").count(), 0);
         assert_eq!(STYLE.matches('<').count(), 0);
     }
 

@@ -87,6 +87,8 @@ mod split;
 mod stripes;
 mod terminal;
 mod timeout;
+#[cfg(feature = "triage")]
+mod triage;
 mod verify_against;
 mod vmdump;
 mod worst_moments;

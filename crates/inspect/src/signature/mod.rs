@@ -22,6 +22,8 @@ use std::io::{self, BufRead};
 use serde::Serialize;
 
 pub use dump::of_dump;
+pub(crate) use input::for_each_line;
+pub(crate) use prefix::writer_of;
 pub use rules::RULES_VERSION;
 pub use search::Search;
 

@@ -92,6 +92,18 @@ pub fn parse(line: &str) -> Option<Line<'_>> {
     Some(found)
 }
 
+/// The host that a syslog or journald names, the seconds since boot, and the kernel's text of a
+/// line; `None` if another program wrote it.
+pub fn writer_of(line: &str) -> Option<(Option<&str>, Option<u64>, &str)> {
+    let found = parse(line)?;
+    let before = &line[..line.len() - found.text.len()];
+    let host = [" kernel: ", " kernel[0]: "].iter().find_map(|tag| {
+        let (head, _) = before.split_once(tag)?;
+        head.rsplit(' ').next()
+    });
+    Some((host.filter(|host| !host.is_empty()), found.time, found.text))
+}
+
 /// `Nov 24 16:33:32 host kernel: text` and `2026-11-24T16:33:32+00:00 host kernel: text`:
 /// returns the kernel's text, or `Some(None)` for that of another program.
 fn after_syslog(line: &str) -> Option<Option<&str>> {

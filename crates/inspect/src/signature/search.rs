@@ -92,6 +92,17 @@ impl Search {
         self.report.as_ref().map(Report::first)
     }
 
+    /// The first `count` lines of the report that counts.
+    pub fn first_lines(&self, count: usize) -> impl Iterator<Item = &str> {
+        let lines = self.report.iter().flat_map(Report::own);
+        lines.take(count).map(String::as_str)
+    }
+
+    /// When the report began: seconds since boot.
+    pub fn time(&self) -> Option<u64> {
+        self.report.as_ref()?.time
+    }
+
     /// Returns the signature of the report; `None` if there was none. The frames are those of
     /// the crashed task, for a report that does not have them.
     pub fn signature(&self, frames: &[Frame<'_>]) -> Option<Signature> {

@@ -7,7 +7,7 @@ mod host_dom0;
 mod log;
 mod memory;
 mod modules;
-mod page;
+pub mod page;
 mod run_queues;
 mod tasks;
 mod topic;
