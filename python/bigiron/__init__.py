@@ -5,7 +5,7 @@ page classes, without debug symbols. `drgn` opens the same dump in drgn. Threads
 computations release the GIL.
 """
 
-from . import mem
+from . import mem, triage
 from ._bigiron import Error, FaultError, Pages, UnknownNameError, set_memory_limit
 from ._drgn import drgn
 from ._dump import Dump, PageRun, Record, Symbol, Task, Value, open
@@ -25,4 +25,5 @@ __all__ = [
     "mem",
     "open",
     "set_memory_limit",
+    "triage",
 ]
