@@ -72,7 +72,7 @@ impl Report {
         };
         writeln!(
             out,
-            "\n{} failures, {} warnings",
+            "\nfailures: {}, warnings: {}",
             count(Verdict::Failure),
             count(Verdict::Warning)
         )

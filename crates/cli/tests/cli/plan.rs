@@ -297,6 +297,6 @@ fn plan_that_cannot_be_made_is_distinguished_from_a_bad_one() {
     let text = run(&["plan", "--no-estimate", "--root", arg(&lab.path("root"))])
         .code(0)
         .text();
-    assert!(text.contains("0 failures, 0 warnings"), "{text}");
+    assert!(text.contains("failures: 0, warnings: 0"), "{text}");
     assert!(Path::new(&lab.path("root/crash/.keep")).exists());
 }
