@@ -68,7 +68,10 @@ pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
     }
     finding = finding
         .because("no other bit leads to an object, and the address is not mapped")
-        .because("memory without ECC, a processor, or code that changes a bit of a wrong word")
+        .because(
+            "one bit is changed by memory without ECC, by a processor, or by code that sets a flag in \
+             a wrong word",
+        )
         .place(evidence.program, "object", object.start)
         .more(format!(
             "bigiron read DUMP {} -n {}",
