@@ -1,5 +1,6 @@
 //! Inspects the kernel in a dump, without debug symbols: what it was, and why it stopped.
 
+pub mod block_io;
 mod cpus;
 pub mod crash;
 pub mod declaration;
@@ -9,6 +10,7 @@ pub mod error;
 pub mod file_use;
 pub mod hypervisor;
 pub mod instruction;
+mod jiffies;
 mod json;
 pub mod list;
 pub mod log_facts;
@@ -25,11 +27,13 @@ pub mod signature;
 pub mod slab;
 mod slab_cpu;
 pub mod stack;
+pub mod system;
 pub mod tasks;
 pub mod tree;
 pub mod value;
 pub mod waits;
 
+pub use block_io::BlockQueue;
 pub use crash::{Crash, Event, EventKind};
 pub use definition::{Definition, Field, Kind, define};
 pub use diagnose::{Diagnosis, Finding};
@@ -48,6 +52,7 @@ pub use sched_domains::SchedDomains;
 pub use signature::Signature;
 pub use slab::Slabs;
 pub use stack::{Frame, Trace, Unwinder, panic_cpu};
+pub use system::System;
 pub use tasks::{Task, Tasks, current_task, task_at};
 pub use value::{Limits, Location, MemberValue, Number, RepeatedElement, Space, Value};
 pub use waits::Waits;

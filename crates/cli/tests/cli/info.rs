@@ -231,10 +231,24 @@ fn panic_without_a_trace_in_the_log_is_shown_with_the_trace_of_its_stack() {
 fn without_symbols_facts_that_need_them_are_reported_as_unknown() {
     let directory = tempfile::tempdir().unwrap();
     let source = vmcore(directory.path(), &OOPS);
-    let options = ["--tasks", "--run-queues", "--backtrace", "--stacks"];
+    let options = [
+        "--sys",
+        "--tasks",
+        "--run-queues",
+        "--backtrace",
+        "--stacks",
+        "--requests",
+    ];
     let said = run(&[&["info", "--json"], &options[..], &[&source]].concat()).code(0);
     let said: Value = serde_json::from_slice(&said.stdout).unwrap();
-    for section in ["tasks", "run_queues", "backtrace", "stacks"] {
+    for section in [
+        "system",
+        "tasks",
+        "run_queues",
+        "backtrace",
+        "stacks",
+        "requests",
+    ] {
         let reason = said[section]["not_known"].as_str().unwrap();
         assert!(reason.contains("kallsyms"), "{section}: {reason}");
     }

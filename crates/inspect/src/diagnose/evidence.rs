@@ -10,15 +10,10 @@ use super::finding::Finding;
 use super::log::LogLines;
 use super::slab_object::SlabObjects;
 use crate::error::InspectError;
+use crate::jiffies::Jiffies;
 use crate::program::Program;
 use crate::tasks::Tasks;
 use crate::waits::Waits;
-
-/// The kernel's usual numbers of jiffies in a second (CONFIG_HZ).
-const FREQUENCIES: [u64; 4] = [100, 250, 300, 1000];
-/// Seconds by which jiffies start before they wrap (INITIAL_JIFFIES).
-const BEFORE_WRAP: u64 = 300;
-const SECOND: u64 = 1_000_000_000;
 
 /// Searches for a finding. An error is the reason why this kernel cannot be searched for it.
 pub type Find = fn(&Evidence) -> Result<Vec<Finding>, InspectError>;
@@ -34,6 +29,7 @@ pub struct Evidence<'e, 'k, 's> {
     tasks: OnceLock<Result<Tasks, String>>,
     waits: OnceLock<Result<Waits, String>>,
     cpus: OnceLock<Result<Vec<CpuState>, String>>,
+    jiffies: OnceLock<Result<Jiffies, String>>,
 }
 
 impl<'e, 'k, 's> Evidence<'e, 'k, 's> {
@@ -47,6 +43,7 @@ impl<'e, 'k, 's> Evidence<'e, 'k, 's> {
             tasks: OnceLock::new(),
             waits: OnceLock::new(),
             cpus: OnceLock::new(),
+            jiffies: OnceLock::new(),
         }
     }
 
@@ -105,36 +102,15 @@ impl<'e, 'k, 's> Evidence<'e, 'k, 's> {
         SlabObjects::of(self.program)
     }
 
-    /// Nanoseconds since a number of jiffies; `None` if the kernel's jiffies are not known.
+    /// The kernel's clocks.
     ///
-    /// CONFIG_HZ is not in a kernel's memory: it is the usual number with which jiffies and the
-    /// clock of the scheduler agree best.
-    pub fn since_jiffies(&self, then: u64) -> Option<u64> {
-        let now = self.program.variable("jiffies", 8).ok()?;
-        let hertz = frequency(now, self.clock()?)?;
-        Some(now.wrapping_sub(then).checked_mul(SECOND)? / hertz)
+    /// # Errors
+    ///
+    /// The run queues of this kernel cannot be read.
+    pub fn jiffies(&self) -> Result<Jiffies, InspectError> {
+        let read = || Jiffies::of(self.program).map_err(|error| error.to_string());
+        known("jiffies", self.jiffies.get_or_init(read)).copied()
     }
-
-    /// The kernel's clock when it stopped, in nanoseconds since boot: that of the most advanced
-    /// run queue.
-    pub fn clock(&self) -> Option<u64> {
-        let cpus = self.cpus().ok()?;
-        let clocks = cpus.iter().filter_map(|state| {
-            let queue = self.program.per_cpu("runqueues", state.cpu).ok()?;
-            self.program.value(queue, "rq", "clock").ok()
-        });
-        clocks.max()
-    }
-}
-
-/// Returns the number of jiffies in a second.
-fn frequency(jiffies: u64, clock: u64) -> Option<u64> {
-    let off = |hertz: &u64| {
-        let start = (1_u64 << 32).wrapping_sub(BEFORE_WRAP * hertz);
-        let up = jiffies.wrapping_sub(start);
-        (up.checked_mul(SECOND / hertz)).map_or(u64::MAX, |up| up.abs_diff(clock))
-    };
-    FREQUENCIES.into_iter().min_by_key(off)
 }
 
 fn known<'r, T>(what: &'static str, found: &'r Result<T, String>) -> Result<&'r T, InspectError> {
@@ -142,23 +118,4 @@ fn known<'r, T>(what: &'static str, found: &'r Result<T, String>) -> Result<&'r 
         what,
         reason: reason.clone(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frequency_is_that_with_which_jiffies_and_clock_agree() {
-        for hertz in FREQUENCIES {
-            for seconds in [20, 299, 301, 100_000] {
-                let jiffies = (1_u64 << 32) - 300 * hertz + seconds * hertz;
-                assert_eq!(
-                    frequency(jiffies, seconds * SECOND),
-                    Some(hertz),
-                    "{seconds}"
-                );
-            }
-        }
-    }
 }

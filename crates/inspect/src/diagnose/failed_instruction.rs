@@ -3,6 +3,8 @@
 //! Relies on LIST_POISON1, LIST_POISON2, POISON_FREE and POISON_INUSE (include/linux/poison.h),
 //! and on slabs (`slab_object`).
 
+use std::cmp::Ordering;
+
 use bigiron_format::VirtAddr;
 
 use super::finding::Finding;
@@ -86,12 +88,14 @@ fn what_is(program: &Program, slabs: Option<&SlabObjects>, value: u64) -> Option
     let pattern = PATTERNS.iter().find(|(pattern, _)| *pattern == value);
     let near = PATTERNS
         .iter()
-        .filter(|(pattern, _)| value.wrapping_sub(*pattern) < MAX_OFFSET)
-        .max_by_key(|(pattern, _)| *pattern);
+        .filter(|(pattern, _)| value.abs_diff(*pattern) < MAX_OFFSET)
+        .min_by_key(|(pattern, _)| value.abs_diff(*pattern));
     if let Some((pattern, what)) = pattern.or(near) {
-        return Some(match value - pattern {
-            0 => (*what).to_owned(),
-            offset => format!("{offset:#x} bytes behind {what}"),
+        let offset = value.abs_diff(*pattern);
+        return Some(match value.cmp(pattern) {
+            Ordering::Equal => (*what).to_owned(),
+            Ordering::Greater => format!("{offset:#x} bytes behind {what}"),
+            Ordering::Less => format!("{offset:#x} bytes before {what}"),
         });
     }
     let sign = value.cast_signed() >> (ADDRESS_BITS - 1);

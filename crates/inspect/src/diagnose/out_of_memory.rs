@@ -59,8 +59,8 @@ pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
         _ => ("nothing known has it".to_owned(), Sure::Possible),
     };
     let group = report.iter().any(|line| is_of_group(line));
-    let since = log.last_time(is_first).zip(evidence.clock());
-    let since = since.map(|(then, now)| now.saturating_sub(then));
+    let since = log.last_time(is_first).zip(evidence.jiffies().ok());
+    let since = since.map(|(then, now)| now.clock.saturating_sub(then));
     let weight = match panicked {
         Some(_) => 92,
         // The machine has memory, or has had some since.

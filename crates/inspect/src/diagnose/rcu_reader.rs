@@ -35,10 +35,8 @@ pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
         return Ok(Vec::new());
     }
     let start = program.value(state, "rcu_state", "gp_start")?;
-    let Some(age) = evidence
-        .since_jiffies(start)
-        .filter(|age| *age >= LONG_NSEC)
-    else {
+    let age = evidence.jiffies()?.since(start);
+    let Some(age) = age.filter(|age| *age >= LONG_NSEC) else {
         return Ok(Vec::new());
     };
     let mut blockers = Vec::new();

@@ -137,7 +137,11 @@ impl Origins<'_, '_, '_> {
                 let known = self.search(from, value, index, steps - 1);
                 let what = known.as_ref().map(|known| format!(", {}", known.text));
                 Some(Origin {
-                    text: format!("{} (`{text}`{})", name(from), what.unwrap_or_default()),
+                    text: format!(
+                        "copied from {} by `{text}`{}",
+                        name(from),
+                        what.unwrap_or_default()
+                    ),
                     expression: known.and_then(|known| known.expression),
                 })
             }

@@ -110,7 +110,7 @@ fn module(program: &Program, address: VirtAddr) -> Module {
     let found = used_by(program, address);
     module.used_by = module.take("used by", found).unwrap_or_default();
     let found = program.value(address, "module", "taints");
-    module.taints = taints(module.take("taints", found).unwrap_or(0));
+    module.taints = taint_letters(module.take("taints", found).unwrap_or(0));
     let found = version(program, address);
     module.version = module.take("version", found).flatten();
     let found = build_id::read(program, address);
@@ -241,7 +241,8 @@ fn version(program: &Program, address: VirtAddr) -> Result<Option<String>, Inspe
     }
 }
 
-fn taints(bits: u64) -> String {
+/// Returns the letters of taint bits.
+pub(crate) fn taint_letters(bits: u64) -> String {
     let letter = |bit: usize| char::from(TAINTS.get(bit).copied().unwrap_or(b'?'));
     let set = (0..64).filter(|bit| bits >> bit & 1 != 0);
     set.map(letter).collect()

@@ -8,7 +8,9 @@ mod log;
 mod memory;
 mod modules;
 pub mod page;
+mod requests;
 mod run_queues;
+mod system;
 mod tasks;
 mod topic;
 mod waits;
@@ -65,6 +67,9 @@ struct TopicArguments {
     /// Show all of the following
     #[arg(long)]
     all: bool,
+    /// Show the system: its machine and hypervisor, command line, taint, uptime and load
+    #[arg(long)]
+    sys: bool,
     /// Show all tasks: state, CPU, memory, name
     #[arg(long)]
     tasks: bool,
@@ -80,6 +85,9 @@ struct TopicArguments {
     /// Show the blocked tasks: what each waits for, who has it, and since when
     #[arg(long)]
     waits: bool,
+    /// Show block devices, and the requests that they have not answered
+    #[arg(long)]
+    requests: bool,
     /// Show memory use by owner: the kernel's counters, slab caches, processes
     #[arg(long)]
     memory: bool,
@@ -133,6 +141,11 @@ struct TopicEntry {
 /// All topics, in order of output.
 const TABLE: &[TopicEntry] = &[
     TopicEntry {
+        name: system::NAME,
+        is_wanted: |wanted| wanted.sys,
+        find: system::find,
+    },
+    TopicEntry {
         name: tasks::NAME,
         is_wanted: |wanted| wanted.tasks,
         find: tasks::find,
@@ -156,6 +169,11 @@ const TABLE: &[TopicEntry] = &[
         name: waits::NAME,
         is_wanted: |wanted| wanted.waits,
         find: waits::find,
+    },
+    TopicEntry {
+        name: requests::NAME,
+        is_wanted: |wanted| wanted.requests,
+        find: requests::find,
     },
     TopicEntry {
         name: memory::MEMORY,

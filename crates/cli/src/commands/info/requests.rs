@@ -1,0 +1,72 @@
+//! `bigiron info --requests`.
+
+use bigiron_helpers::Stop;
+use bigiron_inspect::block_io::Request;
+use bigiron_inspect::{BlockQueue, Program};
+
+use super::page::Page;
+use super::topic::Topic;
+
+/// Name of the topic in JSON.
+pub const NAME: &str = "requests";
+/// Requests of a device in text output; JSON has all.
+const SHOWN: usize = 16;
+
+/// Finds the block devices.
+pub fn find(program: &Program) -> anyhow::Result<Topic> {
+    let found = BlockQueue::all(program, &Stop::new());
+    Topic::of(NAME, found, |found, page| show(found, page))
+}
+
+fn show(found: &[BlockQueue], page: &mut Page) {
+    let flying: usize = found.iter().map(|queue| queue.in_flight.len()).sum();
+    let heading = format!(
+        "block devices: {}, requests in flight: {flying}",
+        found.len()
+    );
+    let rows: Vec<Vec<String>> = found.iter().flat_map(rows).collect();
+    let columns = [
+        "device",
+        "seconds",
+        "operation",
+        "bytes",
+        "sector",
+        "request",
+    ];
+    page.table(&heading, &columns, &[1, 3, 4], &rows);
+}
+
+fn rows(queue: &BlockQueue) -> Vec<Vec<String>> {
+    if queue.in_flight.is_empty() {
+        return vec![vec![queue.disk.clone(), String::new(), "none".into()]];
+    }
+    let mut rows: Vec<Vec<String>> = queue
+        .in_flight
+        .iter()
+        .take(SHOWN)
+        .map(|request| row(&queue.disk, request))
+        .collect();
+    let more = queue.in_flight.len().saturating_sub(SHOWN);
+    if more > 0 {
+        rows.push(vec![
+            queue.disk.clone(),
+            String::new(),
+            format!("{more} more"),
+        ]);
+    }
+    rows
+}
+
+fn row(disk: &str, request: &Request) -> Vec<String> {
+    let seconds = request
+        .age_nsec
+        .map(|age| format!("{:.1}", age as f64 / 1e9));
+    vec![
+        disk.to_owned(),
+        seconds.unwrap_or_default(),
+        request.operation.clone(),
+        request.bytes.to_string(),
+        request.sector.to_string(),
+        request.address.to_string(),
+    ]
+}

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Judges whether drgn, with debug symbols, reads the same as `bigiron info --sys --requests`.
+
+drgn finds disks by their class and requests by the hardware queues of each; bigiron finds both by the inodes of the
+file system of block devices, and by the set of tags.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import peers_venv
+from verdict import Verdict
+
+DMI = {"vendor": "DMI_SYS_VENDOR", "product": "DMI_PRODUCT_NAME", "firmware version": "DMI_BIOS_VERSION"}
+IN_FLIGHT = 1
+
+
+def _requests(disk: Any) -> set[int]:
+    """Returns the requests in flight of a disk, by the array of its hardware queues."""
+    from drgn.helpers.linux.xarray import xa_for_each
+    from drgn import cast
+
+    queue = disk.queue
+    queues = (cast("struct blk_mq_hw_ctx *", entry) for _, entry in xa_for_each(queue.hctx_table.address_of_()))
+    found = set()
+    for hardware in queues:
+        for index in range(int(hardware.tags.nr_tags)):
+            request = hardware.tags.static_rqs[index]
+            if request and request.q == queue and int(request.state) == IN_FLIGHT:
+                found.add(int(request))
+    return found
+
+
+def judge(vmlinux: Path, dump: Path, bigiron: Path) -> Verdict:
+    """Compares one dump."""
+    import drgn
+    from drgn.helpers.linux import disk_name, for_each_disk
+
+    verdict = Verdict(f"system and block devices of {dump}")
+    done = subprocess.run([bigiron, "info", "--sys", "--requests", "--json", dump], capture_output=True, check=True)
+    ours = json.loads(done.stdout)
+    system, queues = ours["system"], ours["requests"]
+    program = drgn.Program()
+    program.set_core_dump(str(dump))
+    program.load_debug_info([str(vmlinux)])
+
+    def same(what: str, found: object, expected: object) -> None:
+        verdict.require(found == expected, f"{what}: bigiron says {found}, drgn {expected}")
+
+    same("command line", system["command_line"], program["saved_command_line"].string_().decode().strip())
+    same("hypervisor", f"X86_HYPER_{system['hypervisor'].upper()}", program["x86_hyper_type"].format_(type_name=False))
+    same("load", system["load"], [int(load) / 2048 for load in program["avenrun"]])
+    same("tainted", bool(system["taints"]), bool(int(program["tainted_mask"])))
+    machine = dict(system["machine"])
+    for ours_name, field in DMI.items():
+        text = program["dmi_ident"][int(program.constant(field))]
+        same(ours_name, machine.get(ours_name), text.string_().decode() if text else None)
+    # Disks without a queue of their own kind have no requests; loop and RAM disks may not have been opened.
+    theirs = {disk_name(disk).decode(): _requests(disk) for disk in for_each_disk(program)}
+    found = {queue["disk"]: {int(request["address"], 16) for request in queue["in_flight"]} for queue in queues}
+    for name, requests in theirs.items():
+        same(f"requests of {name}", found.get(name, set()), requests)
+    verdict.count("disks", len(theirs))
+    verdict.count("requests in flight", sum(len(requests) for requests in theirs.values()))
+    return verdict
+
+
+def main() -> int:
+    peers_venv.run_inside()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("vmlinux", type=Path, help="with debug symbols, of the dumps' kernel")
+    parser.add_argument("bigiron", type=Path)
+    parser.add_argument("dumps", type=Path, nargs="+")
+    arguments = parser.parse_args()
+    verdicts = [judge(arguments.vmlinux, dump, arguments.bigiron) for dump in arguments.dumps]
+    return max(verdict.finish() for verdict in verdicts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
