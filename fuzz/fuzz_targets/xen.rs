@@ -94,7 +94,7 @@ fuzz_target!(|data: &[u8]| {
         for cpu in host.cpus() {
             let _ = (host.stack(&cpu), host.vcpu_on(&cpu));
         }
-        let _ = (host.vcpus(0), host.vcpus(1));
+        let _ = (host.vcpus(0), host.vcpus(1), host.domain_states());
         let Ok(filter) = Filter::of_host(memory, &host, kernel.as_ref(), owners, level) else {
             return;
         };

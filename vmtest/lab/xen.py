@@ -1,4 +1,4 @@
-"""A real Xen host: Debian's hypervisor with a PV dom0 and a PV guest, which crashes and copies its /proc/vmcore."""
+"""A real Xen host: Debian's hypervisor with a PV dom0 and PV guests, which crashes and copies its /proc/vmcore."""
 
 import gzip
 import json
@@ -6,6 +6,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from . import apt, cache, disks, initramfs, kernels, qemu, tools
@@ -34,23 +35,37 @@ DOM0_MODULES = [
 ]
 
 
-def find() -> Path | None:
+@dataclass(frozen=True)
+class Host:
+    """A host, and how it ends."""
+
+    directory: str  # beginning of its name in the cache
+    end: str  # as in the JSON of bigiron info
+    dom0_words: str = ""
+
+
+# The hypervisor crashes by the key C, with one guest; or dom0 panics, with a paused and a crashed guest besides.
+HOSTS = (Host("xen", "request"), Host("xen-dom0", "dom0", "vmtest.panic"))
+
+
+def find(host: Host) -> Path | None:
     """Returns the directory of the host that was made, or None."""
-    made = sorted(cache.root().glob("xen-*/vmcore"))
+    made = sorted(cache.root().glob(f"{host.directory}-[0-9]*/vmcore"))
     return made[-1].parent if made else None
 
 
-def make(remake: bool = False) -> Path:
-    """Returns the directory of the host's vmcore, console and manifest; makes it, which takes about five minutes."""
-    with cache.lock("xen"):
-        made = find()
+def make(host: Host, remake: bool = False) -> Path:
+    """Returns the directory of the host's vmcore, console and manifest; makes it, which takes about six minutes."""
+    with cache.lock(host.directory):
+        made = find(host)
         if made and not remake:
             return made
         tree = _tree()
         version = json.loads((tree / "versions.json").read_text())["hypervisor"]
-        with cache.new_directory(cache.root() / f"xen-{version}") as directory, tempfile.TemporaryDirectory() as scratch:
-            _run(tree, directory, Path(scratch))
-        return cache.root() / f"xen-{version}"
+        final = cache.root() / f"{host.directory}-{version}"
+        with cache.new_directory(final) as directory, tempfile.TemporaryDirectory() as scratch:
+            _run(host, tree, directory, Path(scratch))
+        return final
 
 
 def _newest(pattern: str) -> str:
@@ -111,7 +126,7 @@ def _initramfs(tree: Path, release: str, programs: Iterable[str]) -> bytes:
     return gzip.compress(archive.finish(), compresslevel=1)
 
 
-def _run(tree: Path, directory: Path, scratch: Path) -> None:
+def _run(host: Host, tree: Path, directory: Path, scratch: Path) -> None:
     """Boots the host, and keeps what its capture kernel copies."""
     release = json.loads((tree / "versions.json").read_text())["kernel"]
     vmlinuz = tree / "boot" / f"vmlinuz-{release}"
@@ -131,7 +146,7 @@ def _run(tree: Path, directory: Path, scratch: Path) -> None:
         "com1=115200,8n1 console=com1 loglvl=all dom0_mem=640M,max:640M dom0_max_vcpus=2 crashkernel=256M noreboot"
     )
     machine = qemu.Machine(
-        scratch, kernel=hypervisor, initrd=Path(f"{vmlinuz} console=hvc0,{dom0}"), command_line=options, ram_mib=RAM_MIB,
+        scratch, kernel=hypervisor, initrd=Path(f"{vmlinuz} console=hvc0 {host.dom0_words},{dom0}"), command_line=options, ram_mib=RAM_MIB,
         levels=4, disks=[data, copy], timeout=3600, accel="tcg", processor=PROCESSOR, more=("-M", "q35"),
     )  # fmt: skip
     with machine as running:
@@ -145,11 +160,15 @@ def _run(tree: Path, directory: Path, scratch: Path) -> None:
     with open(directory / "vmcore", "r+b") as file:
         file.truncate(int(size[1]))
     (directory / "console.log").write_text(console)
-    (directory / "manifest.json").write_text(json.dumps(said_by_hypervisor(console), indent=1) + "\n")
+    (directory / "manifest.json").write_text(json.dumps(said(console), indent=1) + "\n")
 
 
-def said_by_hypervisor(console: str) -> dict[str, object]:
-    """Returns what the hypervisor printed about its memory for the keys H and q."""
+# A line of `xl list -v`: name, number, memory, virtual CPUs, letters of the state, time, UUID, code of a shutdown.
+_LISTED = re.compile(r"^\S+ +(\d+) +\d+ +(\d+)\s+([rbpscd-]{6}) +[\d.]+ ([\da-f-]{36}) +(\d+|-)", re.MULTILINE)
+
+
+def said(console: str) -> dict[str, object]:
+    """Returns what the hypervisor printed about its memory for the keys H and q, and how xl listed the domains."""
     free = [int(count) for count in re.findall(r"heap\[node=\d+\]\[zone=\d+\] -> (\d+) pages", console)]
     domains = re.findall(r"General information for domain (\d+):.*?nr_pages=(\d+)", console, re.DOTALL)
     version = re.search(r"Xen version (\S+)", console)
@@ -159,4 +178,8 @@ def said_by_hypervisor(console: str) -> dict[str, object]:
         "version": version[1],
         "free": sum(free),
         "domains": {number: int(pages) for number, pages in domains},
+        "listed": {
+            number: {"vcpus": int(vcpus), "letters": letters, "uuid": uuid, "code": None if code == "-" else int(code)}
+            for number, vcpus, letters, uuid, code in _LISTED.findall(console)
+        },
     }

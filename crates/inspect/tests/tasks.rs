@@ -89,6 +89,29 @@ fn cpu_that_a_panic_took_offline_is_found_by_its_registers() {
 }
 
 #[test]
+fn cpu_has_its_note_among_those_of_all_when_others_are_offline() {
+    let mut bytes = sample();
+    let of_second = |bytes: &[u8]| {
+        with_program(bytes, |program| {
+            let unwinder = Unwinder::new(program).unwrap();
+            let calls = unwinder.cpu(1).frames;
+            (
+                unwinder.cpus().to_vec(),
+                calls.iter().map(|call| call.address).collect::<Vec<_>>(),
+            )
+        })
+    };
+    let (cpus, calls) = of_second(&bytes);
+    assert!(cpus == [0, 1] && !calls.is_empty());
+    let mask = with_program(&bytes, |program| {
+        offset(program, program.symbol("__cpu_online_mask").unwrap())
+    });
+    // The first one was stopped by a panic: a hypervisor's dump has its note all the same.
+    put(&mut bytes, mask, 2);
+    assert_eq!(of_second(&bytes), (vec![1], calls));
+}
+
+#[test]
 fn cyclic_list_is_read_from_both_ends() {
     let mut bytes = sample();
     let (before, at, next) = with_program(&bytes, |program| {

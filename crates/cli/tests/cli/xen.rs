@@ -163,6 +163,34 @@ fn count_of_free_pages_that_is_not_the_hypervisors_own_is_a_warning() {
 }
 
 #[test]
+fn domains_are_shown_with_what_they_do() {
+    let lab = Lab::new();
+    let text = HOST
+        .replace("n=100", "n=100 paused")
+        .replace("n=16\n", "n=16 crashed\n");
+    let (_, path) = host(&lab, &text);
+    let json = run(&["info", "--json", arg(&path)]).code(0);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let domains = &json["xen"]["domains"];
+    let states = ["running", "paused", "shut down"];
+    for (index, state) in states.into_iter().enumerate() {
+        assert_eq!(domains[index]["state"], state, "{domains}");
+    }
+    assert_eq!(
+        (&domains[1]["id"], &domains[1]["pages"]),
+        (&1.into(), &100.into())
+    );
+    assert_eq!(domains[2]["shutdown"]["reason"], "crash");
+    assert_eq!(domains[2]["uuid"], "00070000-0000-4abc-89ab-0123456789ab");
+    assert_eq!(
+        (&domains[0]["uuid"], &domains[0]["virtual_cpus"]),
+        (&serde_json::Value::Null, &3.into())
+    );
+    let text = run(&["info", arg(&path)]).code(0).text();
+    assert!(text.contains("shut down: crash"), "{text}");
+}
+
+#[test]
 fn host_is_shown_with_its_memory_by_owner() {
     let lab = Lab::new();
     let (host, path) = host(&lab, HOST);
@@ -170,10 +198,11 @@ fn host_is_shown_with_its_memory_by_owner() {
     for part in [
         "Xen 4.17.5-synthetic",
         "deadbeef",
-        "0, 1, 7",
         "domain 1",
         "Memory by owner",
-        "virtual CPUs: 3 of domain 0\n",
+        "  0  running             3    2.0 MiB\n",
+        "  7  running             ?   64.0 KiB  00070000",
+        "00010000-0000-4abc-89ab-0123456789ab\n",
         "options   dom0_mem=2M crashkernel=1M\n",
         "stopped   on CPU 0, request: 'C' pressed -> triggering crashdump\n",
         "CPU 0, in the hypervisor\n",

@@ -26,12 +26,9 @@ pub(crate) fn interrupts_off(program: &Program, cpu: usize, online: &[usize]) ->
     let endian = program.kernel().memory().source().endian();
     let of_memory = note_in_memory(program, cpu);
     let mut intact = Notes::new(of_memory.as_deref().unwrap_or(&[]), endian, 0).intact();
-    let notes = program.kernel().memory().source().notes();
-    let note = intact.find(is_status).or_else(|| {
-        let statuses: Vec<Note<'_>> = notes.intact().filter(is_status).collect();
-        let index = online.iter().position(|known| *known == cpu)?;
-        (statuses.len() == online.len()).then(|| statuses.get(index).copied())?
-    })?;
+    let note = intact
+        .find(is_status)
+        .or_else(|| note_in_dump(program, cpu, online))?;
     let flags = endian.u64(note.desc.get(PRSTATUS_REGISTERS..)?, X86_64_FLAGS)?;
     (flags != 0).then_some(flags & X86_64_INTERRUPTS == 0)
 }
@@ -50,11 +47,26 @@ fn note_in_memory(program: &Program, cpu: usize) -> Option<Vec<u8>> {
     (bytes.len() == len).then_some(bytes)
 }
 
+/// Returns the note of a CPU among the dump's own, which have no CPU numbers.
+///
+/// A CPU that saved nothing has none: so they are used only if there is one for each online CPU, or
+/// for each that is present. Hypervisors write the latter, and a panic takes other CPUs offline.
+fn note_in_dump<'a>(program: &Program<'a, '_>, cpu: usize, online: &[usize]) -> Option<Note<'a>> {
+    let notes = program.kernel().memory().source().notes();
+    let statuses: Vec<Note<'_>> = notes.intact().filter(is_status).collect();
+    let index = if statuses.len() == online.len() {
+        online.iter().position(|known| *known == cpu)?
+    } else {
+        let mask = program.symbol("__cpu_present_mask").ok()?;
+        let present = program.cpus_in(mask).ok()?;
+        let index = present.iter().position(|known| *known == cpu)?;
+        (statuses.len() == present.len()).then_some(index)?
+    };
+    statuses.get(index).copied()
+}
+
 /// Starts with the registers that a CPU had when the kernel stopped: from the note that it left
 /// in the kernel's memory, else from the dump's own notes.
-///
-/// The dump's notes have no CPU numbers, and a CPU that saved nothing has none: so they are
-/// used only if there is one for each online CPU.
 pub fn of_cpu<'a>(
     program: &'a Program<'_, '_>,
     unwind: &'a dyn Unwind,
@@ -64,14 +76,13 @@ pub fn of_cpu<'a>(
     if let Some(found) = from_memory(program, unwind, cpu) {
         return Some(found);
     }
-    let notes = program.kernel().memory().source().notes();
-    let endian = notes.endian();
-    let statuses: Vec<Note<'_>> = notes.intact().filter(is_status).collect();
-    let index = online.iter().position(|known| *known == cpu)?;
-    if statuses.len() != online.len() {
-        return None;
-    }
-    start(program, unwind, statuses.get(index)?, endian)
+    let endian = program.kernel().memory().source().notes().endian();
+    start(
+        program,
+        unwind,
+        &note_in_dump(program, cpu, online)?,
+        endian,
+    )
 }
 
 /// Starts with the registers in the note that a CPU left in the kernel's memory.

@@ -24,6 +24,8 @@ use crate::source::{IoMethod, MemorySource};
 const DIRECT_MAP: (VirtAddr, u64) = (VirtAddr(0xffff_8300_0000_0000), 10);
 /// The same where the hypervisor is built for more than 16 TiB (CONFIG_BIGMEM).
 const BIG_DIRECT_MAP: (VirtAddr, u64) = (VirtAddr(0xffff_8480_0000_0000), 247);
+/// Size of struct domain, which fits into a page (alloc_domain_struct, xen/arch/x86/domain.c).
+const MAX_DOMAIN: usize = 4096;
 /// Entries of the frame table that are looked at for a free page, at most.
 const SAMPLES: u64 = 1 << 20;
 /// Entries looked at in one place.
@@ -72,6 +74,10 @@ pub struct Host<'a> {
     space: Space,
     direct_map: DirectMap,
     domains: Vec<Domain>,
+    /// Addresses of the hypervisor's own domains, dom_xen and dom_io.
+    system_domains: Vec<VirtAddr>,
+    /// Size of struct domain; 0 if it is not known.
+    domain_size: usize,
     /// The owners of page frames, by the number in _domain of struct page_info.
     owners: Vec<(u64, Owner)>,
     frame_table: FrameTable,
@@ -137,11 +143,13 @@ impl<'a> Host<'a> {
                 Some((number(domain.address)?, owner))
             })
             .collect();
+        let mut system_domains = Vec::new();
         for name in ["dom_xen", "dom_io"] {
             let Some(symbol) = info.symbol(name) else {
                 continue;
             };
             let address = VirtAddr(space.read_u64(&memory, name, symbol)?);
+            system_domains.push(address);
             owners.extend(number(address).map(|number| (number, Owner::Hypervisor)));
         }
         owners.sort_unstable_by_key(|(number, _)| *number);
@@ -151,6 +159,8 @@ impl<'a> Host<'a> {
             space,
             direct_map,
             domains,
+            system_domains,
+            domain_size: info.size("domain").map_or(0, |size| size.min(MAX_DOMAIN)),
             owners,
             frame_table,
             symbols: OnceLock::new(),
@@ -175,6 +185,16 @@ impl<'a> Host<'a> {
     /// The domains, in the order of their identifiers.
     pub fn domains(&self) -> &[Domain] {
         &self.domains
+    }
+
+    /// Addresses of the hypervisor's own domains.
+    pub(super) fn system_domains(&self) -> &[VirtAddr] {
+        &self.system_domains
+    }
+
+    /// Size of struct domain; 0 if it is not known.
+    pub(super) fn domain_size(&self) -> usize {
+        self.domain_size
     }
 
     /// Machine memory.

@@ -11,6 +11,7 @@
 //! - `direct_map`: the order of page frames in the frame table, which skips holes in memory.
 //! - `count_info`: the states of a page frame, in both layouts.
 //! - `domains`: the list of domains.
+//! - `domain_states`: what each of them does, and its handle.
 //! - `frame_table`: its entries.
 //! - `symbols`: the hypervisor's own table of symbols.
 //! - `linked`: the hypervisor's VMCOREINFO out of its linked image.
@@ -32,6 +33,7 @@ mod direct_map;
 mod dom0;
 pub mod domain_frames;
 mod domain_source;
+mod domain_states;
 mod domains;
 mod frame_table;
 pub mod host;
@@ -51,6 +53,7 @@ mod vcpus;
 pub use cpus::{CONTROL_REGISTERS, Cpu};
 pub use dom0::open_dom0;
 pub use domain_frames::DomainFrames;
+pub use domain_states::{Activity, DomainState, Handle, Phase, shutdown_reason};
 pub use domains::Domain;
 pub use host::{Given, Host, Version, is_host, version};
 #[cfg(feature = "dwarf")]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::memory::Memory;
-use super::spec::{Compression, Frames, Spec, XenHost, XenOwner, parse};
+use super::spec::{Activity, Compression, Frames, Spec, XenHost, XenOwner, parse};
 use crate::error::SynthError;
 use crate::machine::Machine;
 
@@ -20,6 +20,11 @@ const IMAGE_FRAMES: u64 = 64;
 /// Offsets in struct domain.
 pub(super) const DOMAIN_ID: u64 = 0;
 pub(super) const NEXT_IN_LIST: u64 = 136;
+const SHUTDOWN: u64 = 528;
+const HANDLE: u64 = 1928;
+/// Identifiers of the hypervisor's own domains.
+const DOMID_IO: u16 = 0x7ff1;
+const DOMID_XEN: u16 = 0x7ff2;
 
 impl XenHost {
     /// Builds the host described by a text.
@@ -262,9 +267,8 @@ impl Builder {
             link = frame * PAGE + NEXT_IN_LIST;
             domains.push((id, number));
         }
-        // DOMID_XEN and DOMID_IO.
-        let xen = self.struct_domain(0x7ff2)?;
-        let io = self.struct_domain(0x7ff1)?;
+        let xen = self.struct_domain(DOMID_XEN)?;
+        let io = self.struct_domain(DOMID_IO)?;
         for (index, frame) in [(2, xen), (3, io)] {
             let address = self.address(frame);
             self.memory.put64(self.variable(index), address);
@@ -288,7 +292,24 @@ impl Builder {
 
     fn struct_domain(&mut self, id: u16) -> Result<u64, SynthError> {
         let frame = self.heap()?;
-        self.memory.put(frame * PAGE + DOMAIN_ID, &id.to_le_bytes());
+        let at = frame * PAGE;
+        self.memory.put(at + DOMAIN_ID, &id.to_le_bytes());
+        let activity = self.spec.activities.get(&id).unwrap_or(&Activity::Runs);
+        // The flags, the code, an event channel, pauses, and references.
+        let members: [u32; 5] = match activity {
+            Activity::Runs => [0, u32::MAX, 0, 0, 3],
+            Activity::Paused => [0, u32::MAX, 0, 1, 3],
+            Activity::Crashed => [0x101, 3, 5, 0, 2],
+        };
+        for (index, member) in members.into_iter().enumerate() {
+            let member_at = at + SHUTDOWN + 4 * index as u64;
+            self.memory.put(member_at, &member.to_le_bytes());
+        }
+        if id != 0 && id < DOMID_IO {
+            let first = u128::from(id) << 112;
+            let uuid = first | 0x4abc << 64 | 0x89ab_0123_4567_89ab;
+            self.memory.put(at + HANDLE, &uuid.to_be_bytes());
+        }
         Ok(frame)
     }
 }

@@ -21,7 +21,7 @@
 //! | `xen MAJOR.MINOR [KEY=VALUE …]` | the version; the keys are below |
 //! | `ram FIRST-LAST …` | page frames, both ends included |
 //! | `dom0 FRAME n=COUNT` | allocated to dom0 |
-//! | `domain ID FRAME n=COUNT` | allocated to a domain |
+//! | `domain ID FRAME n=COUNT [paused]` | allocated to a domain, which runs; which is paused, or has `crashed` |
 //! | `heap FRAME n=COUNT` | the hypervisor's heap |
 //! | `free FRAME n=COUNT [scrub]` | free; not yet scrubbed |
 //! | `offlined FRAME n=COUNT`, `broken FRAME n=COUNT` | taken out of use; broken memory |

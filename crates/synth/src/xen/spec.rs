@@ -29,6 +29,14 @@ pub enum XenOwner {
     Stray,
 }
 
+/// What a domain does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Activity {
+    Runs,
+    Paused,
+    Crashed,
+}
+
 /// How holes in memory are left out of the frame table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compression {
@@ -53,6 +61,7 @@ pub(super) struct Spec {
     pub(super) holes: bool,
     pub(super) ram: Vec<Range<u64>>,
     pub(super) owned: Vec<(Range<u64>, XenOwner)>,
+    pub(super) activities: HashMap<u16, Activity>,
 }
 
 /// dom0's frames.
@@ -194,6 +203,15 @@ fn statement_into(spec: &mut Option<Spec>, statement: &str) -> Option<()> {
     let owner = match (words.next(), owner) {
         (None, owner) => owner,
         (Some("scrub"), XenOwner::Free) => XenOwner::Unscrubbed,
+        (Some(word), XenOwner::Domain(id)) => {
+            let activity = match word {
+                "paused" => Activity::Paused,
+                "crashed" => Activity::Crashed,
+                _ => return None,
+            };
+            spec.activities.insert(id, activity);
+            owner
+        }
         _ => return None,
     };
     spec.owned.push((first..first + count, owner));
@@ -218,6 +236,7 @@ fn header<'t>(mut words: impl Iterator<Item = &'t str>) -> Option<Spec> {
         holes: false,
         ram: Vec::new(),
         owned: Vec::new(),
+        activities: HashMap::new(),
     };
     for word in words {
         match word.split_once('=')? {

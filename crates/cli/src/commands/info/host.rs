@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::host_cpus::CpuState;
 use super::host_dom0::Dom0;
+use super::host_domains::DomainOverview;
 use super::page::Page;
 use crate::size;
 
@@ -48,16 +49,7 @@ struct Xen {
     cpus: usize,
     /// False if dom0's memory is not described by a table of frames, as that of a PVH dom0.
     dom0_has_frame_table: bool,
-    domains: Vec<u16>,
-    /// Of the domains of which they are found.
-    virtual_cpus: Vec<VirtualCpus>,
-}
-
-/// The virtual CPUs of a domain.
-#[derive(Serialize)]
-struct VirtualCpus {
-    domain: u16,
-    count: usize,
+    domains: Vec<DomainOverview>,
 }
 
 #[derive(Serialize)]
@@ -114,8 +106,7 @@ impl HostOverview {
                 tainted: crash.tainted,
                 cpus: memory.notes().cpu_count(),
                 dom0_has_frame_table: crash.dom0_frame_lists.is_some(),
-                domains: host.domains().iter().map(|domain| domain.id).collect(),
-                virtual_cpus: virtual_cpus(host)?,
+                domains: DomainOverview::all(host, &census)?,
             },
             stopped: console.ok().and_then(|console| Stop::find(&console)),
             dom0,
@@ -179,12 +170,6 @@ impl HostOverview {
         }
         self.dom0.show(&mut page);
         page.line("CPUs", &xen.cpus.to_string());
-        let domains: Vec<_> = xen.domains.iter().map(ToString::to_string).collect();
-        page.line("domains", &domains.join(", "));
-        let counts: Vec<_> = xen.virtual_cpus.iter().map(count_of).collect();
-        if !counts.is_empty() {
-            page.line("", &format!("virtual CPUs: {}", counts.join(", ")));
-        }
         if !xen.dom0_has_frame_table {
             page.line("", "dom0 has no table of its page frames (PVH)");
         }
@@ -197,6 +182,7 @@ impl HostOverview {
                 bytes(memory.pages_in_dump)
             ),
         );
+        DomainOverview::show(&xen.domains, memory.page_size, &mut page);
         let rows: Vec<_> = memory
             .owners
             .iter()
@@ -225,25 +211,6 @@ impl HostOverview {
         }
         page.0
     }
-}
-
-fn virtual_cpus(host: &Host) -> anyhow::Result<Vec<VirtualCpus>> {
-    let mut found = Vec::new();
-    for domain in host.domains() {
-        let count = host.vcpus(domain.id)?.len();
-        if count > 0 {
-            found.push(VirtualCpus {
-                domain: domain.id,
-                count,
-            });
-        }
-    }
-    Ok(found)
-}
-
-/// Formats `2 of domain 0`.
-fn count_of(cpus: &VirtualCpus) -> String {
-    format!("{} of domain {}", cpus.count, cpus.domain)
 }
 
 /// Formats `on CPU 1, panic: FATAL PAGE FAULT [error_code=0003]`.

@@ -4,6 +4,7 @@ mod backtrace;
 mod host;
 mod host_cpus;
 mod host_dom0;
+mod host_domains;
 mod log;
 mod memory;
 mod modules;
