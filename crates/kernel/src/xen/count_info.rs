@@ -22,6 +22,14 @@ const XEN_HEAP: u64 = 1 << 62;
 const OFFLINED: u64 = 2;
 const FREE: u64 = 3;
 
+/// Bits below are a count of references.
+const FLAGS: u32 = 55;
+
+/// Returns the flags in `count_info`, which alone tell the state.
+pub(super) fn flags(count_info: u64) -> u64 {
+    count_info >> FLAGS << FLAGS
+}
+
 /// The position of the flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
@@ -120,6 +128,10 @@ mod tests {
             assert_eq!(state(ALLOCATED | 2), State::Allocated);
             assert_eq!(state(XEN_HEAP | ALLOCATED | 1), State::Hypervisor);
             assert_eq!(state(0), State::Hypervisor);
+            for (bit, references) in (55..64).zip(1..) {
+                let count_info = 1 << bit | references;
+                assert_eq!(state(flags(count_info)), state(count_info));
+            }
         }
         // The cache attribute of the old layout, and a shadowed page table of 4.18.
         assert_eq!(OLD.state(ALLOCATED | 3 << 58 | 1), State::Allocated);

@@ -1,6 +1,7 @@
 //! The frame table: an array of struct page_info (xen/arch/x86/include/asm/mm.h).
 
 use bigiron_format::VirtAddr;
+use bigiron_format::bytes::Endian;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 
 use super::count_info::Layout;
@@ -81,7 +82,7 @@ impl FrameTable {
 
     /// Returns count_info of an entry.
     pub(super) fn count(&self, entry: &[u8]) -> u64 {
-        word(entry, self.count_info, 8)
+        word(entry, self.count_info)
     }
 
     /// Returns true if the word behind count_info is type_info, as it is in all known versions.
@@ -91,20 +92,20 @@ impl FrameTable {
 
     /// Returns type_info of an entry.
     pub(super) fn type_info(&self, entry: &[u8]) -> u64 {
-        word(entry, self.count_info + 8, 8)
+        word(entry, self.count_info + 8)
     }
 
     /// Returns the number of the owner in an entry, 0 for none.
     pub(super) fn owner(&self, entry: &[u8]) -> u64 {
-        word(entry, self.domain, if self.is_big() { 8 } else { 4 })
+        if self.is_big() {
+            return word(entry, self.domain);
+        }
+        let number = Endian::Little.u32(entry, self.domain);
+        number.map_or(0, u64::from)
     }
 }
 
-/// Returns the little-endian number of `len` bytes at `offset`.
-fn word(entry: &[u8], offset: usize, len: usize) -> u64 {
-    let bytes = entry.get(offset..offset + len).unwrap_or_default();
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |word, byte| word << 8 | u64::from(*byte))
+/// Returns the little-endian number at `offset`; 0 if the entry ends before.
+fn word(entry: &[u8], offset: usize) -> u64 {
+    Endian::Little.u64(entry, offset).unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{PageFrame, PageFrameRange, VirtAddr};
 
-use super::count_info::State;
+use super::count_info::{self, State};
 use super::host::Host;
 use super::owner::{Census, Owner};
 use crate::error::KernelError;
@@ -40,11 +40,20 @@ impl Host<'_> {
             let wanted = run.len.min(end - run.frame);
             let most = if run.frame < small_until { PAGE } else { RUN };
             let count = wanted.min((most / size) as u64);
-            let bytes = &mut entries[..count as usize * size];
+            let len = count as usize * size;
             let address = self.frame_table().entry(run.index);
             at = run.frame + count;
-            match self.fill(reader, address, bytes) {
-                Ok(()) => self.see_entries(run.frame, bytes, see),
+            let read = if PAGE.is_multiple_of(size) {
+                self.run(reader, address, len)
+            } else {
+                let entries = &mut entries[..len];
+                self.fill(reader, address, entries).map(|()| &*entries)
+            };
+            match read {
+                Ok(bytes) => {
+                    at = run.frame + (bytes.len() / size) as u64;
+                    self.see_entries(run.frame, bytes, see);
+                }
                 Err(KernelError::Source(error)) if !error.is_one_page() => {
                     return Err(error.into());
                 }
@@ -86,10 +95,18 @@ impl Host<'_> {
 
     /// Passes the owners that `entries` name, the first of which describes `frame`.
     fn see_entries(&self, frame: u64, entries: &[u8], see: &mut SeeOwner<'_>) {
+        let table = self.frame_table();
         let mut run: Option<(u64, Owner)> = None;
         let mut at = frame;
-        for entry in entries.chunks_exact(self.frame_table().size) {
-            let owner = self.owner_of(entry);
+        // Most entries have the owner of the one before.
+        let mut known = None;
+        for entry in entries.chunks_exact(table.size) {
+            let says = (count_info::flags(table.count(entry)), table.owner(entry));
+            let owner = match known {
+                Some((before, owner)) if before == says => owner,
+                _ => self.owner_of(says.0, says.1),
+            };
+            known = Some((says, owner));
             if run.is_none_or(|(_, last)| last != owner) {
                 if let Some((start, last)) = run {
                     see(PageFrameRange::new(start, at), last);
@@ -103,23 +120,44 @@ impl Host<'_> {
         }
     }
 
-    /// Returns the owner that an entry of the frame table names.
-    fn owner_of(&self, entry: &[u8]) -> Owner {
-        let table = self.frame_table();
-        match table.layout.state(table.count(entry)) {
+    /// Returns the owner by the flags in count_info, and the number in _domain.
+    fn owner_of(&self, flags: u64, number: u64) -> Owner {
+        match self.frame_table().layout.state(flags) {
             State::Broken => Owner::Broken,
             State::Free => Owner::Free,
             State::Offlined => Owner::Offlined,
             State::Hypervisor => Owner::Hypervisor,
-            State::Allocated => match table.owner(entry) {
+            State::Allocated => match number {
                 0 => Owner::Hypervisor,
                 number => self.owner(number).unwrap_or(Owner::Unknown),
             },
         }
     }
 
-    /// Fills `buf` from a hypervisor address. Page tables come from the page cache, the rest
-    /// from `reader`, so that helpers do not wait for each other.
+    /// Returns the whole entries, at least one, of the `len` bytes of the frame table at an address
+    /// that are mapped in one piece. Page tables come from the page cache, the rest from `reader`,
+    /// so that helpers do not wait for each other.
+    fn run<'r>(
+        &self,
+        reader: &'r mut dyn PageReader,
+        address: VirtAddr,
+        len: usize,
+    ) -> Result<&'r [u8], KernelError> {
+        let size = self.frame_table().size;
+        let leaf = self.translate(address)?;
+        let leaf = leaf.ok_or_else(|| not_mapped(address))?;
+        let offset = (leaf.physical.0 % PAGE as u64) as usize;
+        let wanted = leaf.len.min(len as u64) as usize;
+        let frame = leaf.physical.page_frame(12);
+        let pages = reader.pages(frame, (offset + wanted).div_ceil(PAGE))?;
+        let bytes = pages.get(offset..).unwrap_or_default();
+        match bytes.len().min(wanted) / size {
+            0 => Err(not_mapped(address)),
+            whole => Ok(&bytes[..whole * size]),
+        }
+    }
+
+    /// Fills `buf` from an address of the frame table, whose entries may lie across pages.
     fn fill(
         &self,
         reader: &mut dyn PageReader,
@@ -129,10 +167,7 @@ impl Host<'_> {
         let mut done = 0;
         while done < buf.len() {
             let at = VirtAddr(address.0.wrapping_add(done as u64));
-            let not_mapped = || KernelError::XenHost {
-                reason: format!("hypervisor address {at} (the frame table) is not mapped"),
-            };
-            let leaf = self.translate(at)?.ok_or_else(not_mapped)?;
+            let leaf = self.translate(at)?.ok_or_else(|| not_mapped(at))?;
             let offset = (leaf.physical.0 % PAGE as u64) as usize;
             let wanted = leaf.len.min((buf.len() - done) as u64) as usize;
             let frame = leaf.physical.page_frame(12);
@@ -140,12 +175,18 @@ impl Host<'_> {
             let bytes = pages.get(offset..).unwrap_or_default();
             let len = bytes.len().min(wanted);
             if len == 0 {
-                return Err(not_mapped());
+                return Err(not_mapped(at));
             }
             buf[done..done + len].copy_from_slice(&bytes[..len]);
             done += len;
         }
         Ok(())
+    }
+}
+
+fn not_mapped(address: VirtAddr) -> KernelError {
+    KernelError::XenHost {
+        reason: format!("hypervisor address {address} (the frame table) is not mapped"),
     }
 }
 
