@@ -12,6 +12,8 @@ PACKAGE_OF = {
     "qemu-system-x86_64": "qemu-system-x86",
     "qemu-system-ppc64": "qemu-system-ppc",
     "busybox": "busybox-static",
+    "libvirtd": "libvirt-daemon libvirt-daemon-driver-qemu",
+    "virsh": "libvirt-clients",
     "qemu-system-aarch64": "qemu-system-arm",
     "qemu-system-s390x": "qemu-system-misc",
     "qemu-system-riscv64": "qemu-system-misc opensbi",
