@@ -349,6 +349,7 @@ fn log_without_a_crash_has_no_signature() {
         "Nov 24 16:33:32 host sshd[12]: BUG: not of the kernel\n",
         "[    1.0] EXT4-fs (loop1): INFO: recovery required on readonly filesystem\n",
         "mce: [Hardware Error]: Machine check events logged\n",
+        "(XEN) ACPI: SLEEP INFO: pm1x_cnt[1:604,1:0], pm1x_evt[1:600,1:0]\n",
     ] {
         assert_eq!(signature(log), None, "{log}");
     }

@@ -208,6 +208,8 @@ pub const BEGINNINGS: &[Beginning] = &[
             "INFO: no syscalls can create resource",
             "rmt_storage:INFO:",
             "_INFO:",
+            // The console of Xen: acpi_fadt_parse_sleep_info().
+            "SLEEP INFO:",
         ],
         kinds: &[
             // Until 4.14, lockdep's reports were informational.
