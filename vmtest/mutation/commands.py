@@ -187,6 +187,7 @@ COMMANDS = (
     Command("save", lambda dice, given: save(given), weight=3),
     Command("save-expanded", lambda dice, given: save(given, "-f"), weight=2),
     Command("report", _report, weight=2),
+    Command("triage-row", lambda dice, given: Call(_words(["triage", "row", given.joined], given))),
     Command("diff", _diff),
     Command("makedumpfile", _alias, encrypted=False),
     Command("vmcore-dmesg", _vmcore_dmesg, encrypted=False),

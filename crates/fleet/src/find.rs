@@ -175,9 +175,10 @@ impl Files {
     }
 }
 
-/// A table, or the journal of one.
+/// A table, the journal of one, or one that is being written.
 fn is_table(name: &str) -> bool {
-    name.ends_with(".parquet") || name.ends_with(".parquet.rows")
+    let ends = [".parquet", ".parquet.rows", ".parquet.rows.new"];
+    ends.iter().any(|end| name.ends_with(end))
 }
 
 fn front_of(path: &Path) -> io::Result<Vec<u8>> {

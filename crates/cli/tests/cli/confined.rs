@@ -41,7 +41,7 @@ fn output_is_the_same_as_without_the_sandbox() {
     let earlier = lab.path("domains.json");
     let domains = run(&["cpu", "domains", dump, "--as", "json"]).code(0);
     fs::write(&earlier, domains.stdout).unwrap();
-    let commands: [&[&str]; 17] = [
+    let commands: [&[&str]; 19] = [
         &["info", "--all", dump],
         &["info", "--json", vmcore],
         &["info", "--io", "mmap", vmcore],
@@ -57,6 +57,8 @@ fn output_is_the_same_as_without_the_sandbox() {
         &["diff", "--list", dump, vmcore],
         &["diff", dump, dump],
         &["info", "--log", "/proc/version"],
+        &["triage", "row", dump],
+        &["triage", "row", "/proc/version"],
         &["info", "/dev/null"],
         &["read", dump, "none_such"],
     ];
