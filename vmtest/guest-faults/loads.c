@@ -85,7 +85,54 @@ static void warning(void)
 	WARN(1, "faults: a warning\n");
 }
 
+/* Of each hundred tasks: one has a mutex and sleeps, ten wait for that, the others sleep in state S. */
+#define GROUPS 1000
+#define GROUP 100
+#define WAITING 10
+
+static struct mutex many_mutexes[GROUPS];
+
+static int own_one(void *data)
+{
+	mutex_lock(data);
+	sleep_forever();
+	return 0;
+}
+
+static int wait_for_one(void *data)
+{
+	mutex_lock(data);
+	return 0;
+}
+
+static int sleep_interruptibly(void *data)
+{
+	for (;;) {
+		set_current_state(TASK_INTERRUPTIBLE);
+		schedule();
+	}
+	return 0;
+}
+
+/* A hundred thousand tasks. */
+static void many(void)
+{
+	int i, j;
+
+	for (i = 0; i < GROUPS; i++) {
+		mutex_init(&many_mutexes[i]);
+		start(own_one, &many_mutexes[i], "owner");
+		while (!mutex_is_locked(&many_mutexes[i]))
+			msleep(1);
+		for (j = 1; j <= WAITING; j++)
+			start(wait_for_one, &many_mutexes[i], "waiter");
+		for (; j < GROUP; j++)
+			start(sleep_interruptibly, NULL, "sleeper");
+	}
+}
+
 const struct situation load_situations[] = {
+	{ "many", many },
 	{ "load-locks", locks },
 	{ "load-warning", warning },
 	{}

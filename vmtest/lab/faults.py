@@ -12,7 +12,6 @@ from .fault_cases import Case
 from .kernels import Kernel
 
 SOURCE = Path(__file__).resolve().parent.parent / "guest-faults"
-RAM_MIB = 256
 READY = "faults: ready"
 PANICKED = "---[ end Kernel panic"
 # Before it, a panic is one of the emulated machine.
@@ -75,10 +74,10 @@ def _run(case: Case, kernel: Kernel, caller: str, made: Path, work: Path, accel:
         kernel=kernel.vmlinuz,
         initrd=initrd,
         command_line=words,
-        ram_mib=RAM_MIB,
+        ram_mib=case.ram_mib,
         levels=4,
         disks=[],
-        timeout=300,
+        timeout=case.seconds + 60,
         accel=accel,
         more=drive,
     ) as machine:
@@ -86,16 +85,16 @@ def _run(case: Case, kernel: Kernel, caller: str, made: Path, work: Path, accel:
             machine.wait_for("bigiron-vmtest: stop the disk")
             nothing = dict.fromkeys(("bps", "bps_wr", "iops", "iops_rd", "iops_wr"), 0)
             machine.monitor("block_set_io_throttle", device="d0", bps_rd=1, **nothing)
-        _wait(machine)
+        _wait(machine, case.seconds)
         time.sleep(case.settle)
         machine.monitor("dump-guest-memory", paging=False, protocol=f"file:{made / 'vmcore'}")
         (made / "console.log").write_text(machine.console())
 
 
-def _wait(machine: qemu.Machine) -> None:
+def _wait(machine: qemu.Machine, seconds: int) -> None:
     """Waits for the situation, or for the panic that it leads to."""
     machine.wait_for(STARTED)
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + seconds
     while not any(text in machine.console() for text in (READY, PANICKED)):
         if time.monotonic() > deadline or 'bigiron-vmtest: {"error"' in machine.console():
             tail = "\n".join(machine.console().splitlines()[-25:])
