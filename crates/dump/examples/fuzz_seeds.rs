@@ -68,7 +68,7 @@ fn main() {
         "one_edit",
         &[1, 31, 9, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8],
     );
-    for target in ["tasks", "orc"] {
+    for target in ["tasks", "orc", "waits"] {
         write(target, "as_it_is", &[]);
         // Place 9 leads to address 3.
         let edit = [9, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0];

@@ -1,0 +1,85 @@
+//! A real kernel with modified task_structs, stacks, locks and requests: the search for who waits
+//! for whom ends, within the number of tasks, and so do all findings.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use bigiron_format::VirtAddr;
+use bigiron_fuzz::sample::Sample;
+use bigiron_helpers::Stop;
+use bigiron_inspect::{BlockQueue, Diagnosis, Tasks, Waits};
+use libfuzzer_sys::fuzz_target;
+
+/// Words of a stack that are changed, from where its task sleeps.
+const STACK_WORDS: u64 = 64;
+/// Words changed at any other address.
+const WORDS: u64 = 4;
+
+struct Machine {
+    sample: Sample,
+    places: Vec<usize>,
+    addresses: Vec<VirtAddr>,
+    tasks: usize,
+}
+
+/// Words that tell what a task waits for, and their locations.
+static MACHINE: LazyLock<Machine> = LazyLock::new(|| {
+    let sample = Sample::open();
+    let program = &sample.program;
+    let tasks = Tasks::of(program).expect("tasks").tasks;
+    let mut addresses = vec![VirtAddr(0)];
+    let mut words = Vec::new();
+    let mut add = |address: VirtAddr, count: u64| {
+        addresses.push(address);
+        words.extend((0..count).map(|index| VirtAddr(address.0.wrapping_add(8 * index))));
+    };
+    for task in &tasks {
+        add(task.address, 1);
+        for path in ["__state", "pi_blocked_on", "se.exec_start", "thread.sp"] {
+            if let Ok(member) = program.member(task.address, "task_struct", path) {
+                add(member, 1);
+            }
+        }
+        if let Ok(stack) = program.pointer(task.address, "task_struct", "thread.sp") {
+            add(stack, STACK_WORDS);
+        }
+    }
+    for queue in BlockQueue::all(program, &Stop::new()).expect("block devices") {
+        add(queue.queue, WORDS);
+        for path in ["tag_set", "hctx_table", "nr_hw_queues"] {
+            if let Ok(member) = program.member(queue.queue, "request_queue", path) {
+                add(member, 1);
+            }
+        }
+    }
+    for name in ["workqueues", "blockdev_superblock", "jiffies", "rcu_state"] {
+        if let Ok(address) = program.symbol(name) {
+            add(address, WORDS);
+        }
+    }
+    let places = words
+        .iter()
+        .filter_map(|word| sample.offset(*word))
+        .collect();
+    Machine {
+        places,
+        tasks: tasks.len(),
+        addresses,
+        sample,
+    }
+});
+
+fuzz_target!(|data: &[u8]| {
+    let machine = &*MACHINE;
+    let program = &machine.sample.program;
+    machine
+        .sample
+        .change(&machine.places, &machine.addresses, data);
+    if let Ok(found) = Waits::of(&program.renewed(), &Stop::new()) {
+        // No memory holds many more tasks than there were.
+        assert!(found.waits.len() <= machine.tasks + 1024);
+        assert!(found.cycles.len() <= found.waits.len());
+    }
+    let found = Diagnosis::of(&program.renewed(), &Stop::new());
+    assert!(found.complete);
+});
