@@ -90,6 +90,12 @@ fn text(found: &Diagnosis) -> String {
     for (number, finding) in (1..).zip(&found.findings) {
         show(number, finding, &mut lines);
     }
+    for left_out in &found.left_out {
+        lines.push(format!(
+            "not shown: {} more findings of the kind {}",
+            left_out.count, left_out.finding
+        ));
+    }
     for skipped in &found.skipped {
         lines.push(format!(
             "not searched for: {}: {}",

@@ -137,15 +137,30 @@ const RULES: &[Rule] = &[
     },
 ];
 
+/// Maximum number of findings of a kind. A thousand locks that a thousand tasks hold are one
+/// cause for whoever reads of the first ones.
+const MAX_OF_A_KIND: usize = 20;
+
 /// What was found in a dump.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Diagnosis {
-    /// The findings, the weightiest first.
+    /// The findings, the weightiest first; of each kind at most 20.
     pub findings: Vec<Finding>,
+    /// Kinds that have more findings.
+    pub left_out: Vec<LeftOut>,
     /// Findings that this kernel was not searched for, with the reasons.
     pub skipped: Vec<Skipped>,
     /// True if every finding was searched for to the end; false after the time limit.
     pub complete: bool,
+}
+
+/// Findings that are left out because there are many of their kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// Their kind.
+    pub finding: &'static str,
+    /// Their number.
+    pub count: usize,
 }
 
 /// A finding that this kernel was not searched for.
@@ -167,7 +182,7 @@ impl Diagnosis {
                 break;
             }
             match (rule.find)(&evidence) {
-                Ok(findings) => found.findings.extend(findings),
+                Ok(findings) => found.add(rule.name, findings),
                 Err(error) => found.skipped.push(Skipped {
                     finding: rule.name,
                     reason: error.to_string(),
@@ -181,10 +196,42 @@ impl Diagnosis {
         found
     }
 
+    /// Adds the findings of a kind, the weightiest of them if there are many.
+    fn add(&mut self, finding: &'static str, mut findings: Vec<Finding>) {
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.weight));
+        let count = findings.len().saturating_sub(MAX_OF_A_KIND);
+        findings.truncate(MAX_OF_A_KIND);
+        self.findings.extend(findings);
+        if count > 0 {
+            self.left_out.push(LeftOut { finding, count });
+        }
+    }
+
     /// Returns true if a finding explains why the machine stopped.
     pub fn is_weighty(&self) -> bool {
         self.findings
             .iter()
             .any(|finding| finding.weight >= WEIGHTY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_findings_of_a_kind_are_counted_and_the_weightiest_shown() {
+        let finding = |weight| Finding::new("blocked", weight, Sure::Certain, String::new());
+        let mut found = Diagnosis::default();
+        found.add("blocked", (0..50).map(finding).collect());
+        found.add("frozen", vec![finding(3)]);
+        let weights: Vec<_> = found.findings.iter().map(|found| found.weight).collect();
+        let expected: Vec<_> = (30..50).rev().chain([3]).collect();
+        assert_eq!(weights, expected);
+        let left_out = LeftOut {
+            finding: "blocked",
+            count: 30,
+        };
+        assert_eq!(found.left_out, [left_out]);
     }
 }
