@@ -86,7 +86,9 @@ pub fn command(arguments: &[&str]) -> Command {
 /// Returns a command that runs the shell script `prelude`, then the program.
 pub fn shell(prelude: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("sh");
-    let script = format!("ulimit -v {MEMORY_LIMIT}; {prelude} exec \"$@\"");
+    // The limit is of addresses, of which glibc reserves 64 MiB for each thread's own heap.
+    let script =
+        format!("ulimit -v {MEMORY_LIMIT}; export MALLOC_ARENA_MAX=2; {prelude} exec \"$@\"");
     command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_bigiron")]);
     command.args(arguments);
     command.stdin(Stdio::null());
