@@ -88,7 +88,8 @@ def main() -> None:
     counts = frame.groupby("title")["host"].nunique().to_dict()
     query = f"SELECT title, count(DISTINCT host) FROM '{files}' WHERE title IS NOT NULL GROUP BY title"
     grouped = dict(connection.execute(query).fetchall())
-    if counts != grouped or len(counts) != 4:
+    # Each of the three functions fails on all hosts; the dump has no crash.
+    if counts != grouped or list(counts.values()) != [20, 20, 20]:
         raise SystemExit(f"pandas counts {counts}, DuckDB {grouped}")
     print(f"pandas and DuckDB: machines by title: {counts}")
 
