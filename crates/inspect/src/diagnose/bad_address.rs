@@ -2,7 +2,7 @@
 //!
 //! Relies on the kernel's report of the fault in its log.
 
-use super::evidence::{Evidence, Find};
+use super::evidence::Evidence;
 use super::finding::{Finding, Sure};
 use super::{
     flipped_bit, list_corruption, list_poison, null_pointer, slab_report, stack_overflow,
@@ -13,15 +13,15 @@ use crate::error::InspectError;
 /// Kinds.
 pub const KIND: &str = "bad-address";
 const BUG: &str = "kernel-bug";
-/// Findings that explain a fault.
-const OTHERS: [Find; 7] = [
-    stack_overflow::find,
-    slab_report::find,
-    list_corruption::find,
-    use_after_free::find,
-    list_poison::find,
-    flipped_bit::find,
-    null_pointer::find,
+/// Findings that explain a fault. They are searched for before this one.
+const OTHERS: [&str; 7] = [
+    stack_overflow::KIND,
+    slab_report::KIND,
+    list_corruption::KIND,
+    use_after_free::KIND,
+    list_poison::KIND,
+    flipped_bit::KIND,
+    null_pointer::KIND,
 ];
 
 /// The finding.
@@ -29,8 +29,7 @@ pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
     let Some(fault) = evidence.fault() else {
         return Ok(Vec::new());
     };
-    let explains = |find: &Find| find(evidence).is_ok_and(|findings| !findings.is_empty());
-    if OTHERS.iter().any(explains) {
+    if OTHERS.iter().any(|name| evidence.found.contains(name)) {
         return Ok(Vec::new());
     }
     let place = fault.place();

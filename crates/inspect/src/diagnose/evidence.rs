@@ -24,6 +24,8 @@ pub struct Evidence<'e, 'k, 's> {
     pub program: &'e Program<'k, 's>,
     /// Set when the time is over.
     pub stop: &'e Stop,
+    /// Names of the searches that found something, so far.
+    pub found: Vec<&'static str>,
     log: OnceLock<LogLines>,
     fault: OnceLock<Option<Fault>>,
     tasks: OnceLock<Result<Tasks, String>>,
@@ -38,6 +40,7 @@ impl<'e, 'k, 's> Evidence<'e, 'k, 's> {
         Self {
             program,
             stop,
+            found: Vec::new(),
             log: OnceLock::new(),
             fault: OnceLock::new(),
             tasks: OnceLock::new(),

@@ -175,14 +175,18 @@ pub struct Skipped {
 impl Diagnosis {
     /// Searches a kernel. If `stop` is set, ends with what was found until then.
     pub fn of(program: &Program, stop: &Stop) -> Self {
-        let evidence = Evidence::new(program, stop);
+        let mut evidence = Evidence::new(program, stop);
         let mut found = Self::default();
         for rule in RULES {
             if stop.is_set() {
                 break;
             }
             match (rule.find)(&evidence) {
-                Ok(findings) => found.add(rule.name, findings),
+                Ok(findings) if findings.is_empty() => {}
+                Ok(findings) => {
+                    evidence.found.push(rule.name);
+                    found.add(rule.name, findings);
+                }
                 Err(error) => found.skipped.push(Skipped {
                     finding: rule.name,
                     reason: error.to_string(),
