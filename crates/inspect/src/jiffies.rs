@@ -27,16 +27,19 @@ impl Jiffies {
     ///
     /// # Errors
     ///
-    /// The kernel has no variable `jiffies`, or no run queues can be read.
+    /// The kernel has no variable `jiffies`, or no run queue can be read.
     pub fn of(program: &Program) -> Result<Self, InspectError> {
         let now = program.variable("jiffies", 8)?;
-        let clock = |cpu: usize| {
+        let clock = |cpu: usize| -> Result<u64, InspectError> {
             let queue = program.per_cpu("runqueues", cpu)?;
             program.value(queue, "rq", "clock")
         };
         let cpus = online_cpus(program, &mut Vec::new()).into_iter();
-        let clocks: Result<Vec<u64>, InspectError> = cpus.map(clock).collect();
-        let clock = clocks?.into_iter().max().unwrap_or(0);
+        let clock = cpus.filter_map(|cpu| clock(cpu).ok()).max();
+        let clock = clock.ok_or_else(|| InspectError::NotKnown {
+            what: "the clock",
+            reason: "no run queue can be read".into(),
+        })?;
         Ok(Self {
             clock,
             now,
