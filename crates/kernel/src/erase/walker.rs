@@ -7,9 +7,10 @@ use super::config::Config;
 use super::elements;
 use super::extent::extent;
 use super::item::{EraseMemory, Item, Scope, text};
+use super::linked::named;
 use super::resolve::{BYTES_PER_ELEMENT, MAX_RANGES};
 use crate::symbols::Symbols;
-use crate::types::{Shape, TypeTable, find_member, structure};
+use crate::types::{Shape, TypeTable, find_member};
 
 /// The objects that a command names.
 #[derive(Clone, Debug, Default)]
@@ -100,9 +101,8 @@ impl<'a> Walker<'a> {
 
     /// The struct or union `name` at an address.
     pub(crate) fn item(&self, name: &str, address: u64) -> Result<Item, String> {
-        let found = structure(&self.scope.types, name).map_err(text)?;
-        let type_id = found.ok_or_else(|| format!("struct '{name}' not found"))?;
-        Ok(Item { address, type_id })
+        let found = named(&self.scope, name)?;
+        Ok(Item { address, ..found })
     }
 
     /// Returns the offset of a member in a struct, in bytes.

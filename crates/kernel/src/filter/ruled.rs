@@ -4,6 +4,7 @@ use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 
 use super::Filter;
+use crate::guard::GuardedUse;
 use crate::source::SECTION_FRAMES;
 
 /// The page frames of a section that rules keep and that they drop.
@@ -30,14 +31,28 @@ impl Filter<'_, '_> {
     pub(super) fn drop_by_rules(
         &self,
         first: PageFrame,
-        mut rules: SectionRules,
+        rules: SectionRules,
         kept: &mut Bitmap,
     ) -> u64 {
-        for (start, end, _) in self.guarded.within(first, SECTION_FRAMES) {
-            rules.drop.clear_range(start, end);
+        self.exclude(first, rules.drop, kept, |_| true)
+    }
+
+    /// Excludes the page frames of the section at `first` that are in `bits`, but for those of guarded
+    /// uses that `guards`. Returns the number.
+    pub(super) fn exclude(
+        &self,
+        first: PageFrame,
+        mut bits: Bitmap,
+        kept: &mut Bitmap,
+        guards: impl Fn(GuardedUse) -> bool,
+    ) -> u64 {
+        for (start, end, used_for) in self.guarded.within(first, SECTION_FRAMES) {
+            if guards(used_for) {
+                bits.clear_range(start, end);
+            }
         }
         let before = kept.count();
-        kept.and_not(&rules.drop);
+        kept.and_not(&bits);
         before - kept.count()
     }
 }

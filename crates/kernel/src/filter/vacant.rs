@@ -53,14 +53,7 @@ impl Filter<'_, '_> {
         };
         let mut bits = Bitmap::new(SECTION_FRAMES as usize);
         vacant.mark(first, &mut bits);
-        for (start, end, used_for) in self.guarded.within(first, SECTION_FRAMES) {
-            if used_for != GuardedUse::MemMap {
-                bits.clear_range(start, end);
-            }
-        }
-        let before = kept.count();
-        kept.and_not(&bits);
-        before - kept.count()
+        self.exclude(first, bits, kept, |used_for| used_for != GuardedUse::MemMap)
     }
 }
 
