@@ -7,14 +7,13 @@ file system of block devices, and by the set of tags.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import peers_venv
+import drgn_dumps
 from verdict import Verdict
 
 DMI = {"vendor": "DMI_SYS_VENDOR", "product": "DMI_PRODUCT_NAME", "firmware version": "DMI_BIOS_VERSION"}
@@ -71,16 +70,5 @@ def judge(vmlinux: Path, dump: Path, bigiron: Path) -> Verdict:
     return verdict
 
 
-def main() -> int:
-    peers_venv.run_inside()
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("vmlinux", type=Path, help="with debug symbols, of the dumps' kernel")
-    parser.add_argument("bigiron", type=Path)
-    parser.add_argument("dumps", type=Path, nargs="+")
-    arguments = parser.parse_args()
-    verdicts = [judge(arguments.vmlinux, dump, arguments.bigiron) for dump in arguments.dumps]
-    return max(verdict.finish() for verdict in verdicts)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(drgn_dumps.main(__doc__, judge))

@@ -7,7 +7,6 @@ stack is in. Tasks whose variables the compiler removed are counted, and not com
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import peers_venv
+import drgn_dumps
 from verdict import Verdict
 
 # Beginnings of the names of the functions that block, the variable that has the lock, and what bigiron calls it.
@@ -117,16 +116,5 @@ def judge(vmlinux: Path, dump: Path, bigiron: Path) -> Verdict:
     return verdict
 
 
-def main() -> int:
-    peers_venv.run_inside()
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("vmlinux", type=Path, help="with debug symbols, of the dumps' kernel")
-    parser.add_argument("bigiron", type=Path)
-    parser.add_argument("dumps", type=Path, nargs="+")
-    arguments = parser.parse_args()
-    verdicts = [judge(arguments.vmlinux, dump, arguments.bigiron) for dump in arguments.dumps]
-    return max(verdict.finish() for verdict in verdicts)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(drgn_dumps.main(__doc__, judge))

@@ -20,6 +20,7 @@ PAGE = 4096
 # Modules in the order of their dependencies.
 XFS = ("crc32c_generic", "libcrc32c", "xfs")
 PORT = ("virtio_console",)
+BUSY_CPUS = 2
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,21 @@ class Plan:
     environment: Mapping[str, str] = field(default_factory=dict)  # environment of the script
     during: Callable[["Crashed"], None] | None = None  # called repeatedly while the guest runs
     timeout: int = 420
+
+
+def busy_plan(script: str, ram_mib: int, **more: Any) -> Plan:
+    """Returns the plan of a guest that contains mostly page cache and shared memory, and dumps with all its CPUs."""
+    return Plan(
+        script,
+        disks=(Disk(2 * ram_mib, "ext4"),),
+        ram_mib=ram_mib,
+        crashkernel="256M",
+        cached_mib=ram_mib // 4,
+        cpus=BUSY_CPUS,
+        capture_words=f"nr_cpus={BUSY_CPUS}",
+        timeout=1200,
+        **more,
+    )
 
 
 class Crashed:

@@ -5,10 +5,9 @@ from typing import Any
 
 from verdict import Verdict
 
-from .crash import Crashed, Disk, Plan
+from .crash import Crashed, Plan, busy_plan
 from .errors import LabError
 
-CPUS = 2
 # Largest difference of an estimate, as a part of what the dump has in the end.
 SIZE_ERROR = 0.15
 TIME_ERROR = 0.30
@@ -17,19 +16,8 @@ SHORTEST = 0.2
 
 
 def plan(ram_mib: int, planner: Path) -> Plan:
-    """Returns the plan of a guest that contains mostly page cache and shared memory."""
-    return Plan(
-        "plan",
-        disks=(Disk(2 * ram_mib, "ext4"),),
-        ram_mib=ram_mib,
-        crashkernel="256M",
-        cached_mib=ram_mib // 4,
-        cpus=CPUS,
-        capture_words=f"nr_cpus={CPUS}",
-        before="before-plan",
-        first_programs={"plan": planner},
-        timeout=1200,
-    )
+    """Returns the plan of a guest that runs `planner` before it crashes."""
+    return busy_plan("plan", ram_mib, before="before-plan", first_programs={"plan": planner})
 
 
 def judge(crashed: Crashed) -> tuple[Verdict, str]:

@@ -7,11 +7,10 @@ from collections import defaultdict
 from pathlib import Path
 
 from . import initramfs
-from .crash import Crashed, Disk, Plan
+from .crash import BUSY_CPUS, Crashed, Plan, busy_plan
 from .errors import LabError, Unavailable
 
 CODEC = ("lzo", "-l")  # the fastest codec of Debian's makedumpfile
-CPUS = 2
 # Each stage lasts from one mark to the next.
 STAGES = (
     ("panic to capture kernel", "panic", "capture-kernel"),
@@ -34,23 +33,17 @@ def with_libraries(name: str) -> dict[str, Path]:
 
 
 def plan(rounds: int, ram_mib: int) -> Plan:
-    """Returns the plan of a guest that contains mostly page cache and shared memory."""
-    return Plan(
+    """Returns the plan of a guest that dumps by both programs."""
+    return busy_plan(
         "stages",
-        disks=(Disk(2 * ram_mib, "ext4"),),
-        ram_mib=ram_mib,
-        crashkernel="256M",
-        cached_mib=ram_mib // 4,
-        cpus=CPUS,
-        capture_words=f"nr_cpus={CPUS}",
+        ram_mib,
         files=with_libraries("makedumpfile"),
         environment={
             "rounds": str(rounds),
             "codec": CODEC[0],
             "flag": CODEC[1],
-            "makedumpfile_threads": " ".join(map(str, (0, CPUS))),
+            "makedumpfile_threads": " ".join(map(str, (0, BUSY_CPUS))),
         },
-        timeout=1200,
     )
 
 
