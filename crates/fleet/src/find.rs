@@ -9,7 +9,7 @@ use std::time::UNIX_EPOCH;
 use crate::error::FleetError;
 
 /// Bytes by which a text is told from a dump.
-const FRONT: usize = 4096;
+pub const FRONT: usize = 4096;
 /// One byte of this many may be a control character in a text: consoles write zeros when a
 /// machine restarts. Compressed data has more.
 const TEXT_CONTROLS: usize = 16;
@@ -83,7 +83,7 @@ pub fn read_list(list: &mut dyn BufRead, name: &Path) -> Result<Vec<PathBuf>, Fl
     }
 }
 
-/// Returns true if the first bytes of a file, of which 4 KiB suffice, are those of a text.
+/// Returns true if the first bytes of a file, of which [`FRONT`] suffice, are those of a text.
 pub fn is_text(front: &[u8]) -> bool {
     let is_control = |byte: &&u8| match **byte {
         b'\t' | b'\n' | b'\r' | 0x08 | 0x1b => false,

@@ -19,7 +19,7 @@ mod write;
 pub use buckets::{Bucket, Buckets, Counter};
 pub use child::{Child, Limits};
 pub use error::FleetError;
-pub use find::{Found, find, is_text, read_list};
+pub use find::{FRONT, Found, find, is_text, read_list};
 pub use read::{read_table, table_files};
 pub use row::{Row, SCHEMA_VERSION};
 pub use run::{Outcome, Run, run};

@@ -5,7 +5,7 @@ use std::io::{BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use bigiron_fleet::Row;
+use bigiron_fleet::{FRONT, Row};
 use bigiron_inspect::signature::RULES_VERSION;
 use bigiron_inspect::{LogFacts, LogReader, Overview, Signature};
 use clap::Args;
@@ -16,8 +16,6 @@ use crate::sandbox::Needs;
 use crate::source::{Opened, Reading, parts_of};
 use crate::tell::print;
 
-/// Bytes by which a text log is told from a dump.
-const FRONT: u64 = 4096;
 /// Buffer size; a log is read once, from its beginning to its end.
 const BUFFER: usize = 64 << 10;
 
@@ -60,7 +58,7 @@ fn open_text(path: &Path) -> anyhow::Result<Option<File>> {
         return Ok(None);
     };
     let mut front = Vec::new();
-    let read = file.by_ref().take(FRONT).read_to_end(&mut front);
+    let read = file.by_ref().take(FRONT as u64).read_to_end(&mut front);
     if read.is_err() || !bigiron_fleet::is_text(&front) {
         return Ok(None);
     }
