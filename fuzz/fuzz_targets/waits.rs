@@ -1,5 +1,6 @@
-//! A real kernel with modified task_structs, stacks, locks and requests: the search for who waits
-//! for whom ends, within the number of tasks, and so do all findings.
+//! A real kernel with modified task_structs, stacks, locks, requests, mounts, work queues and
+//! interrupts: the search for who waits for whom ends, within the number of tasks, and so do all
+//! findings and views.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -7,7 +8,9 @@ use std::sync::LazyLock;
 use bigiron_format::VirtAddr;
 use bigiron_fuzz::sample::Sample;
 use bigiron_helpers::Stop;
-use bigiron_inspect::{BlockQueue, Diagnosis, Tasks, Waits};
+use bigiron_inspect::{
+    BlockQueue, Diagnosis, Interrupts, Mounts, Tasks, Waits, WorkQueues, current_task,
+};
 use libfuzzer_sys::fuzz_target;
 
 /// Words of a stack that are changed, from where its task sleeps.
@@ -52,9 +55,54 @@ static MACHINE: LazyLock<Machine> = LazyLock::new(|| {
             }
         }
     }
-    for name in ["workqueues", "blockdev_superblock", "jiffies", "rcu_state"] {
+    for name in [
+        "workqueues",
+        "blockdev_superblock",
+        "super_blocks",
+        "irq_desc_tree",
+        "jiffies",
+        "rcu_state",
+    ] {
         if let Ok(address) = program.symbol(name) {
             add(address, WORDS);
+        }
+    }
+    for name in ["call_single_queue", "cfd_data", "irq_stat", "kstat"] {
+        if let Ok(address) = program.per_cpu(name, 0) {
+            add(address, WORDS);
+        }
+    }
+    if let Ok(task) = current_task(program, 0) {
+        add(task, 1);
+    }
+    let mounts = Mounts::of(program).expect("mounts");
+    for mount in mounts.namespaces.iter().flat_map(|one| &one.mounts) {
+        add(mount.super_block, 1);
+        for path in [
+            "mnt_parent",
+            "mnt_mountpoint",
+            "mnt_mounts",
+            "mnt_child",
+            "mnt_devname",
+        ] {
+            if let Ok(member) = program.member(mount.address, "mount", path) {
+                add(member, 2);
+            }
+        }
+    }
+    let queues = WorkQueues::of(program).expect("work queues");
+    for pool in &queues.pools {
+        for path in ["worklist", "workers", "idle_list"] {
+            if let Ok(member) = program.member(pool.address, "worker_pool", path) {
+                add(member, 2);
+            }
+        }
+    }
+    for line in &Interrupts::of(program).expect("interrupts").lines {
+        for path in ["irq_data", "kstat_irqs", "action"] {
+            if let Ok(member) = program.member(line.address, "irq_desc", path) {
+                add(member, 1);
+            }
         }
     }
     let places = words
@@ -82,4 +130,7 @@ fuzz_target!(|data: &[u8]| {
     }
     let found = Diagnosis::of(&program.renewed(), &Stop::new());
     assert!(found.complete);
+    let _ = Mounts::of(&program.renewed());
+    let _ = WorkQueues::of(&program.renewed());
+    let _ = Interrupts::of(&program.renewed());
 });

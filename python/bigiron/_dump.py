@@ -264,6 +264,41 @@ class Dump:
         """Returns the kernel's memory statistics, by use."""
         return self._dump.memory_use()
 
+    def diagnose(self, *, timeout: float | None = 60) -> dict[str, Any]:
+        """Returns why the machine stopped, as in `bigiron diagnose --json`.
+
+        The search ends after `timeout` seconds with what it has found until then; `complete` is false then.
+        """
+        return self._dump.diagnose(timeout)
+
+    def waits(self) -> dict[str, Any]:
+        """Returns who waits for whom, as in `bigiron info --waits --json`."""
+        return self._dump.waits()
+
+    def system(self) -> dict[str, Any]:
+        """Returns the machine, command line, taint, uptime and load, as in `bigiron info --sys --json`."""
+        return self._dump.system()
+
+    def requests(self) -> list[dict[str, Any]]:
+        """Returns the disks and the requests that they have not answered, as in `bigiron info --requests --json`."""
+        return self._dump.requests()
+
+    def run_queues(self) -> list[dict[str, Any]]:
+        """Returns the current and waiting tasks of each CPU, as in `bigiron info --run-queues --json`."""
+        return self._dump.run_queues()
+
+    def work_queues(self) -> dict[str, Any]:
+        """Returns work queues, their pools of workers and items, as in `bigiron info --workqueues --json`."""
+        return self._dump.work_queues()
+
+    def mounts(self) -> dict[str, Any]:
+        """Returns the mounts of each namespace, as in `bigiron info --mounts --json`."""
+        return self._dump.mounts()
+
+    def interrupts(self) -> dict[str, Any]:
+        """Returns interrupts and softirqs, and how often each CPU took them, as in `bigiron info --irq --json`."""
+        return self._dump.interrupts()
+
     def page_runs(self) -> Iterator[PageRun]:
         """Returns the classes of all page frames of RAM, in order."""
         for chunk in self._dump.chunks():

@@ -2,16 +2,18 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bigiron_format::bytes::Endian;
 use bigiron_format::image::MemoryMap;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_format::{PageFrame, PhysAddr, VirtAddr};
+use bigiron_helpers::Stop;
 use bigiron_inspect::page_class::kind_bits;
 use bigiron_inspect::program::Names;
 use bigiron_inspect::{
-    InspectError, Limits, Located, Location, MemoryUse, Overview, PageClasses, Program, Slabs,
-    Space, Tasks,
+    BlockQueue, Diagnosis, InspectError, Interrupts, Limits, Located, Location, MemoryUse, Mounts,
+    Overview, PageClasses, Program, Slabs, Space, System, Tasks, Waits, WorkQueues, run_queues,
 };
 use bigiron_kernel::printk::Log;
 use bigiron_kernel::source::DumpFile;
@@ -24,6 +26,7 @@ use crate::convert::to_python;
 use crate::errors::{self, Error, FaultError};
 use crate::memory_limit::DumpMemory;
 use crate::pages::Pages;
+use crate::time_limit::within;
 
 self_cell::self_cell!(
     /// A kernel, and the source that it is read from.
@@ -333,6 +336,51 @@ impl Dump {
     /// Returns the kernel's memory statistics, by use.
     fn memory_use<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.told(py, MemoryUse::of)
+    }
+
+    /// Returns the output of `bigiron diagnose --json`; ends after so many seconds.
+    fn diagnose<'py>(&self, py: Python<'py>, seconds: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+        let limit = seconds.map(Duration::try_from_secs_f64).transpose();
+        let limit = limit.map_err(|error| Error::new_err(format!("timeout: {error}")))?;
+        let found = self.with_program(py, |program| {
+            Ok(within(limit, |stop| Diagnosis::of(program, stop)))
+        })?;
+        to_python(py, &found.told())
+    }
+
+    /// Returns who waits for whom.
+    fn waits<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.told(py, |program| Waits::of(program, &Stop::new()))
+    }
+
+    /// Returns the system in lines.
+    fn system<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.told(py, |program| Ok(System::of(program)))
+    }
+
+    /// Returns the block devices and the requests that they have not answered.
+    fn requests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.told(py, |program| BlockQueue::all(program, &Stop::new()))
+    }
+
+    /// Returns the run queues.
+    fn run_queues<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.told(py, run_queues)
+    }
+
+    /// Returns the work queues.
+    fn work_queues<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.told(py, WorkQueues::of)
+    }
+
+    /// Returns the mounts.
+    fn mounts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.told(py, Mounts::of)
+    }
+
+    /// Returns the interrupts.
+    fn interrupts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.told(py, Interrupts::of)
     }
 
     /// Returns the first page frame of each section that has RAM.

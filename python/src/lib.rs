@@ -10,6 +10,7 @@ mod memory;
 mod memory_limit;
 mod pages;
 mod segment;
+mod time_limit;
 
 use pyo3::prelude::*;
 

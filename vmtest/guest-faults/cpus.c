@@ -84,14 +84,14 @@ static void soft_lockup(void)
 	msleep(SETTLE_MS);
 }
 
-static void do_nothing(void *data)
+static void answer(void *data)
 {
 }
 
 static int ask_other_cpu(void *data)
 {
 	let_hold();
-	smp_call_function_single(1, do_nothing, NULL, 1);
+	smp_call_function_single(1, answer, NULL, 1);
 	return 0;
 }
 
@@ -101,9 +101,23 @@ static void unanswered_call(void)
 	two_cpus(ask_other_cpu, "asker");
 }
 
+static int ask_other_cpus(void *data)
+{
+	let_hold();
+	smp_call_function_many(cpu_online_mask, answer, NULL, true);
+	return 0;
+}
+
+/* The same, of a CPU that asks all others. */
+static void unanswered_calls(void)
+{
+	two_cpus(ask_other_cpus, "asker");
+}
+
 const struct situation cpu_situations[] = {
 	{ "spinlock", spinlock },
 	{ "soft-lockup", soft_lockup },
 	{ "unanswered-call", unanswered_call },
+	{ "unanswered-calls", unanswered_calls },
 	{}
 };

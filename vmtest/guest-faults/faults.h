@@ -14,6 +14,7 @@ struct situation {
 
 /* By file: each table ends with an empty entry. */
 extern const struct situation wait_situations[];
+extern const struct situation file_situations[];
 extern const struct situation cpu_situations[];
 extern const struct situation memory_situations[];
 extern const struct situation lie_situations[];

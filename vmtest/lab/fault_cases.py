@@ -17,6 +17,8 @@ class Case:
     name: str
     kind: str  # of the first finding; empty if nothing of weight may be found
     names: tuple[str, ...] = ()  # texts that the first finding must have
+    waits: tuple[str, ...] = ()  # texts that one of the waits must have, or one of the calls of CPUs
+    caller: str = ""  # what it is made from, if only that can make it
     command_line: str = ""
     settle: int = 12  # seconds from the situation to the dump
     ram_mib: int = 256
@@ -34,17 +36,23 @@ _ALL = [
     Case("reader-sleeps", "lock-held", ("faults-owner", "faults_rwsem", "read_and_sleep")),
     Case("semaphore", "blocked", ("faults-waiter", "faults_semaphore")),
     Case("completion", "blocked", ("faults-waiter", "faults_completion")),
+    Case("page-lock", "lock-held", ("faults-owner", "faults-waiter", "page 0x", "/faults-file", "ext4")),
+    Case("buffer-lock", "lock-held", ("faults-owner", "faults-waiter", "buffer 0x", "block 100 of", "vda")),
+    Case("inode-lock", "lock-held", ("faults-owner", "faults-waiter", "i_rwsem", "/faults-file", "ext4")),
+    Case("memory-lock", "lock-held", ("cat", "by_file", "mmap_lock"), caller="file", settle=14),
+    Case("futex-owner", "lock-held", ("futex-owner", "futex-waiter", "by_file", "futex 0x"), caller="file", settle=14),
     Case("stuck-work-queue", "stuck-work", ("sleep_in_work", "faults_queue", "faults-flusher")),
     Case("rcu-reader", "rcu-reader", ("faults-reader", "read_rcu_and_spin")),
     # CPUs.
     Case("spinlock", "hard-lockup", ("faults-holder", "hold_with_interrupts_off")),
     Case("soft-lockup", "soft-lockup", ("faults-looper", "loop")),
-    Case("unanswered-call", "hard-lockup", ("faults-holder", "hold_with_interrupts_off")),
+    Case("unanswered-call", "hard-lockup", ("faults-holder", "hold_with_interrupts_off", "faults-asker", "answer"), waits=("faults-asker", "answer")),
+    Case("unanswered-calls", "hard-lockup", ("faults-holder", "hold_with_interrupts_off", "faults-asker", "answer"), waits=("faults-asker", "answer")),
     # Memory. The kernel panics.
     Case("null-pointer", "null-pointer", ("use",)),
-    Case("use-after-free", "use-after-free", ("use", "faults_things"), SLAB_CHECKS),
-    Case("double-free", "double-free", ("double_free", "faults_things"), SLAB_CHECKS),
-    Case("write-past-object", "slab-corruption", ("write_past_object", "faults_things"), SLAB_CHECKS, settle=2),
+    Case("use-after-free", "use-after-free", ("use", "faults_things"), command_line=SLAB_CHECKS),
+    Case("double-free", "double-free", ("double_free", "faults_things"), command_line=SLAB_CHECKS),
+    Case("write-past-object", "slab-corruption", ("write_past_object", "faults_things"), command_line=SLAB_CHECKS, settle=2),
     Case("list-corruption", "list-corruption", ("list_corruption",)),
     Case("list-removed-twice", "list-poison", ("use",)),
     Case("flipped-bit", "flipped-bit", ("use", "faults_things")),
@@ -54,8 +62,8 @@ _ALL = [
     Case("bug", "kernel-bug", ("bug",)),
     # Made by processes.
     Case("user-memory", "out-of-memory", ("tail",)),
-    Case("user-disk", "io", ("vda",)),
-    Case("user-frozen", "frozen", ("vda",)),
+    Case("user-disk", "io", ("vda",), waits=("dd", '"page"', "vda")),
+    Case("user-frozen", "frozen", ("vda",), waits=("touch", "s_writers", "ext4")),
 ]
 CASES = {case.name: case for case in _ALL}
 

@@ -66,6 +66,14 @@ def _check_instructions(findings: list[dict[str, Any]], work: Path) -> None:
             raise LabError(f"the instruction {instruction['bytes']} is {found!r}, for objdump {expected!r}")
 
 
+def _check_waits(case: Case, vmcore: Path, bigiron: Path) -> None:
+    """Requires a wait, or a call of a CPU, that has the texts of the case."""
+    waits = json.loads(tools.run([bigiron, "info", "--waits", "--json", vmcore]))["waits"]
+    shown = [json.dumps(wait) for wait in [*waits["waits"], *waits["calls"]]]
+    if not any(all(text in one for text in case.waits) for one in shown):
+        raise LabError(f"no wait has {', '.join(case.waits)}")
+
+
 def judge(case: Case, vmcore: Path, bigiron: Path) -> Verdict:
     """Compares what `bigiron diagnose` finds with the expectation, and with what it finds in a dump of level 31."""
     diagnosed = _diagnose(vmcore, bigiron)
@@ -76,6 +84,8 @@ def judge(case: Case, vmcore: Path, bigiron: Path) -> Verdict:
         if _diagnose(filtered, bigiron).findings != findings:
             raise LabError("diagnose finds something else in the dump of level 31")
         _check_instructions(findings, Path(directory))
+        if case.waits:
+            _check_waits(case, filtered, bigiron)
     weighty = [finding for finding in findings if finding["weight"] >= WEIGHTY]
     said = "; ".join(f"{finding['kind']} ({finding['weight']})" for finding in findings[:4]) or "nothing found"
     took = f"{diagnosed.seconds:.2f} s, {diagnosed.peak_mib} MiB"

@@ -28,6 +28,7 @@ def _hash(case: Case, caller: str) -> str:
 def dump(case: Case, series: str, caller: str = "thread") -> Path:
     """Returns the directory with the dump of a situation, `vmcore`, and `console.log`; makes it if necessary."""
     kernel = kernels.get(series)
+    caller = case.caller or caller
     name = f"{case.name}-{caller}"
     final = cache.root() / ".faults" / f"{series}-{name}-{kernel.version}-{_hash(case, caller)}"
     with cache.lock(f"faults-{series}-{name}"):
@@ -54,6 +55,7 @@ def _archive(kernel: Kernel, work: Path) -> bytes:
     archive.add_file("busybox", tools.static_busybox().read_bytes(), executable=True)
     archive.add_file("init", (SOURCE / "init").read_bytes(), executable=True)
     archive.add_file("loads.sh", (SOURCE / "loads.sh").read_bytes())
+    archive.add_file("futex", initramfs.compile_guest("futex", [str(SOURCE / "futex.c")], work), executable=True)
     archive.add_file("faults.ko", headers.build_module(kernel, SOURCE, work))
     for place, (name, content) in enumerate(initramfs.modules(kernel, initramfs.MODULES)):
         archive.add_file(f"modules/{place:02}-{name}.ko", content)

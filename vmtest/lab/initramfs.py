@@ -66,7 +66,7 @@ class Archive:
 def compile_guest(
     program: str, sources: list[str], into: Path, architecture: Architecture = ARCHITECTURES[NATIVE]
 ) -> bytes:
-    """Compiles one static program from guest/."""
+    """Compiles one static program from guest/, or from sources whose paths are absolute."""
     tools.need(architecture.compiler)
     output = into / program
     tools.run([architecture.compiler, "-O2", "-std=gnu17", "-static", "-s", "-o", output, *(GUEST / source for source in sources)])

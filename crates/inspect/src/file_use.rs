@@ -5,17 +5,12 @@ use std::collections::HashMap;
 use bigiron_format::VirtAddr;
 use serde::Serialize;
 
-use crate::error::InspectError;
+use crate::file_name::FileName;
 use crate::program::Program;
 
 /// Maximum number of files counted at once; beyond it the half with the fewest pages is
 /// dropped.
 const MAX_FILES: usize = 64 << 10;
-/// Maximum number of directories in a path, and of bytes of a name (NAME_MAX is 255).
-const MAX_DEPTH: usize = 64;
-const MAX_NAME: usize = 256;
-/// Bits of a device's minor number (MINORBITS, include/linux/kdev_t.h).
-const MINOR_BITS: u32 = 20;
 
 /// Page cache pages by struct address_space. Bounded: of very many files some with few pages
 /// are dropped, and others may have counts slightly too low.
@@ -95,102 +90,20 @@ impl FileCounts {
 pub struct FileUse {
     /// Its pages in memory.
     pub pages: u64,
-    /// Path from the root of its file system, wherever that is mounted. `None` if the dump has
-    /// no name of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// Type of the file system.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub filesystem: Option<String>,
-    /// Device of the file system, such as `vda1`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub device: Option<String>,
-    /// Inode number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub inode: Option<u64>,
-    /// Length of the file, in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub size: Option<u64>,
-    /// The reason why some of this is unknown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub not_known: Option<String>,
+    /// What file it is.
+    #[serde(flatten)]
+    pub file: FileName,
 }
 
 /// Identifies the files with the most pages.
 pub fn largest(program: &Program, counts: &FileCounts, most: usize) -> Vec<FileUse> {
     let largest = counts.largest(most).into_iter();
     largest
-        .map(|(mapping, pages)| name(program, mapping, pages))
+        .map(|(mapping, pages)| FileUse {
+            pages,
+            file: FileName::of_mapping(program, mapping),
+        })
         .collect()
-}
-
-fn name(program: &Program, mapping: VirtAddr, pages: u64) -> FileUse {
-    let mut found = FileUse {
-        pages,
-        path: None,
-        filesystem: None,
-        device: None,
-        inode: None,
-        size: None,
-        not_known: None,
-    };
-    // Facts found so far are kept, even where memory behind them was excluded from the dump.
-    if let Err(error) = fill(program, mapping, &mut found) {
-        found.not_known = Some(error.to_string());
-    }
-    found
-}
-
-fn fill(program: &Program, mapping: VirtAddr, found: &mut FileUse) -> Result<(), InspectError> {
-    let inode = program.pointer(mapping, "address_space", "host")?;
-    if inode.0 == 0 {
-        found.not_known = Some("it has no inode".into());
-        return Ok(());
-    }
-    found.inode = Some(program.value(inode, "inode", "i_ino")?);
-    found.size = Some(program.value(inode, "inode", "i_size")?);
-    let file_system = program.pointer(inode, "inode", "i_sb")?;
-    let kind = program.pointer(file_system, "super_block", "s_type")?;
-    let kind = program.pointer(kind, "file_system_type", "name")?;
-    let kind = program.string(kind, MAX_NAME)?;
-    found.device = Some(program.text(file_system, "super_block", "s_id")?);
-    if kind == "bdev" {
-        // The page cache of a block device itself: the file system's metadata.
-        let number = program.value(inode, "inode", "i_rdev")?;
-        let (major, minor) = (number >> MINOR_BITS, number & ((1 << MINOR_BITS) - 1));
-        found.path = Some(format!("block device {major}:{minor}"));
-    }
-    found.filesystem = Some(kind);
-    if found.path.is_none() {
-        found.path = path(program, inode)?;
-    }
-    if found.path.is_none() {
-        found.not_known = Some("no name of it is in memory".into());
-    }
-    Ok(())
-}
-
-/// Returns the path of one of an inode's names, up to the root of its file system.
-fn path(program: &Program, inode: VirtAddr) -> Result<Option<String>, InspectError> {
-    let first = program.pointer(inode, "inode", "i_dentry.first")?;
-    if first.0 == 0 {
-        return Ok(None);
-    }
-    let link = program.locate("dentry", "d_u.d_alias")?.offset;
-    let mut at = VirtAddr(first.0.wrapping_sub(link));
-    let mut names = Vec::new();
-    for _ in 0..MAX_DEPTH {
-        let parent = program.pointer(at, "dentry", "d_parent")?;
-        if parent == at {
-            names.reverse();
-            return Ok(Some(format!("/{}", names.join("/"))));
-        }
-        let name = program.pointer(at, "dentry", "d_name.name")?;
-        names.push(program.string(name, MAX_NAME)?);
-        at = parent;
-    }
-    names.reverse();
-    Ok(Some(format!("…/{}", names.join("/"))))
 }
 
 #[cfg(test)]

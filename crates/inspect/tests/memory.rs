@@ -75,11 +75,11 @@ fn counters_caches_and_classes_agree_with_each_other() {
         let pages: u64 = files.iter().map(|file| file.pages).sum();
         let cached = classes["cache"] + classes["cache_private"];
         assert_eq!(pages + map.files.without_file, cached);
-        let on_disk = |file: &&file_use::FileUse| file.filesystem.as_deref() == Some("ext4");
+        let on_disk = |file: &&file_use::FileUse| file.file.filesystem.as_deref() == Some("ext4");
         let named = files
             .iter()
             .filter(on_disk)
-            .filter_map(|file| file.path.as_deref());
+            .filter_map(|file| file.file.path.as_deref());
         assert!(
             named.clone().any(|path| path == "/clean"),
             "{:?}",
@@ -195,7 +195,7 @@ fn path_of_a_cyclic_directory_is_bounded() {
     });
     with_program(&bytes, |program| {
         let files = file_use::largest(program, &map_of(program).files, 1);
-        let path = files[0].path.as_deref().unwrap();
+        let path = files[0].file.path.as_deref().unwrap();
         assert!(path.starts_with('…') && path.len() < 64 * 257, "{path}");
     });
 }

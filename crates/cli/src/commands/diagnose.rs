@@ -8,7 +8,6 @@ use bigiron_helpers::Stop;
 use bigiron_inspect::diagnose::WEIGHTY;
 use bigiron_inspect::{Diagnosis, Finding, Program};
 use clap::Args;
-use serde::Serialize;
 
 use crate::arguments::SourceArguments;
 use crate::sandbox::Needs;
@@ -45,15 +44,6 @@ Examples:
   bigiron diagnose vmcore
   bigiron diagnose --json vmcore | jq '.findings[0]'";
 
-/// What is printed as JSON.
-#[derive(Serialize)]
-struct Output<'d> {
-    /// Version of this structure.
-    version: u32,
-    #[serde(flatten)]
-    diagnosis: &'d Diagnosis,
-}
-
 /// Searches a dump, and prints what was found.
 pub fn run(arguments: &DiagnoseArguments) -> anyhow::Result<ExitCode> {
     let mut options = arguments.source.clone();
@@ -64,7 +54,7 @@ pub fn run(arguments: &DiagnoseArguments) -> anyhow::Result<ExitCode> {
     opened.with_kernel(|kernel| {
         let found = Diagnosis::of(&Program::open(kernel)?, &stop);
         print(&match arguments.json {
-            true => json(&found)?,
+            true => serde_json::to_string_pretty(&found.told())? + "\n",
             false => text(&found),
         })?;
         Ok(match found.complete {
@@ -72,14 +62,6 @@ pub fn run(arguments: &DiagnoseArguments) -> anyhow::Result<ExitCode> {
             false => ExitCode::from(timeout::TIMED_OUT),
         })
     })
-}
-
-fn json(found: &Diagnosis) -> anyhow::Result<String> {
-    let output = Output {
-        version: 1,
-        diagnosis: found,
-    };
-    Ok(serde_json::to_string_pretty(&output)? + "\n")
 }
 
 fn text(found: &Diagnosis) -> String {

@@ -6,6 +6,7 @@
 
 use super::evidence::Evidence;
 use super::finding::{Finding, Sure};
+use super::waiting::{LONG_NSEC, longest};
 use crate::error::InspectError;
 use crate::waits::{Cycle, Wait};
 
@@ -28,10 +29,13 @@ fn finding(evidence: &Evidence, waits: &[Wait], cycle: &Cycle) -> Finding {
         [one] => format!("{one} waits for itself"),
         _ => format!("{} wait for each other", names.join(", ")),
     };
+    // Of holders that are only likely, one may have released its lock since.
+    let is_long = longest(waits()) >= LONG_NSEC;
     let (weight, sure) = match (cycle.certain, names.len()) {
         (true, 1) => (95, Sure::Likely),
         (true, _) => (100, Sure::Certain),
-        (false, _) => (70, Sure::Possible),
+        (false, _) if is_long => (70, Sure::Possible),
+        (false, _) => (40, Sure::Possible),
     };
     let mut finding = Finding::new(KIND, weight, sure, title);
     let tasks: Vec<_> = waits().map(|wait| wait.task.address).collect();

@@ -8,10 +8,10 @@ use super::cpu_states::{self, CpuState};
 use super::fault::Fault;
 use super::finding::Finding;
 use super::log::LogLines;
-use super::slab_object::SlabObjects;
 use crate::error::InspectError;
 use crate::jiffies::Jiffies;
 use crate::program::Program;
+use crate::slab_object::SlabObjects;
 use crate::tasks::Tasks;
 use crate::waits::Waits;
 

@@ -8,9 +8,9 @@ use std::cmp::Ordering;
 use bigiron_format::VirtAddr;
 
 use super::finding::Finding;
-use super::slab_object::SlabObjects;
 use crate::instruction::{Access, Instruction, UsedRegister};
 use crate::program::Program;
+use crate::slab_object::SlabObjects;
 
 /// Values near a pattern are made of it: members of a struct.
 const MAX_OFFSET: u64 = 4096;

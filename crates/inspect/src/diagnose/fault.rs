@@ -5,10 +5,10 @@ use bigiron_format::VirtAddr;
 use super::failed_instruction;
 use super::finding::Finding;
 use super::log::LogLines;
-use super::slab_object::{SlabObject, SlabObjects};
 use crate::crash::Event;
 use crate::instruction::{Failed, Instruction, Registers};
 use crate::program::Program;
+use crate::slab_object::{SlabObject, SlabObjects};
 use crate::tasks::{Task, Tasks};
 use crate::waits::TaskName;
 

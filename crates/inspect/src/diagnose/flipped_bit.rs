@@ -6,8 +6,8 @@ use bigiron_format::VirtAddr;
 
 use super::evidence::Evidence;
 use super::finding::{Finding, Sure};
-use super::slab_object::SlabObject;
 use crate::error::InspectError;
+use crate::slab_object::SlabObject;
 
 /// Kind.
 pub const KIND: &str = "flipped-bit";

@@ -1,6 +1,6 @@
 //! Finding: a CPU that takes no interrupts and does not go on.
 //!
-//! Relies on the states of CPUs (`cpu_states`). After a panic, which stops the CPUs, only what
+//! Relies on the states of CPUs (`cpu_states`), and on the calls that CPUs wait for (`waits`). After a panic, which stops the CPUs, only what
 //! the log says counts.
 
 use super::cpu_states::CpuState;
@@ -71,6 +71,15 @@ fn of_cpu(evidence: &Evidence, states: &[CpuState], state: &CpuState) -> Finding
                 .cpu(other.cpu)
                 .task(&other.task);
         }
+    }
+    // A kernel whose calls are not known still has its other evidence.
+    let calls = evidence.waits().map_or(&[][..], |waits| &waits.calls);
+    for call in calls.iter().filter(|call| call.target == state.cpu) {
+        finding = finding
+            .because(call.to_string())
+            .cpu(call.cpu)
+            .task(&call.task)
+            .place(evidence.program, "__call_single_data", call.address);
     }
     let address = state.trace.frames.first().map(|frame| frame.address);
     if let Some(address) = address {

@@ -25,7 +25,6 @@ mod null_pointer;
 mod out_of_memory;
 mod panicked;
 mod rcu_reader;
-mod slab_object;
 mod slab_report;
 mod soft_lockup;
 mod stack_end;
@@ -154,6 +153,18 @@ pub struct Diagnosis {
     pub complete: bool,
 }
 
+/// Version of [`Diagnosis::told`].
+const VERSION: u32 = 1;
+
+/// A diagnosis with the version of its structure.
+#[derive(Serialize)]
+struct Told<'d> {
+    /// Changes if a field gets another meaning.
+    version: u32,
+    #[serde(flatten)]
+    diagnosis: &'d Diagnosis,
+}
+
 /// Findings that are left out because there are many of their kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
@@ -208,6 +219,14 @@ impl Diagnosis {
         self.findings.extend(findings);
         if count > 0 {
             self.left_out.push(LeftOut { finding, count });
+        }
+    }
+
+    /// The output of `bigiron diagnose --json` (docs/diagnose.md).
+    pub fn told(&self) -> impl Serialize + '_ {
+        Told {
+            version: VERSION,
+            diagnosis: self,
         }
     }
 

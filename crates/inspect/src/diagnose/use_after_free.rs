@@ -6,8 +6,8 @@
 use super::evidence::Evidence;
 use super::fault::Fault;
 use super::finding::{Finding, Sure};
-use super::slab_object::SlabObject;
 use crate::error::InspectError;
+use crate::slab_object::SlabObject;
 
 /// Kinds.
 pub const KIND: &str = "use-after-free";

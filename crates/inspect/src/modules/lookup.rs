@@ -40,6 +40,16 @@ impl fmt::Display for Located<'_> {
     }
 }
 
+impl Located<'_> {
+    /// Formats the symbol without the offset: `virtblk_probe [virtio_blk]`.
+    pub fn name(&self) -> String {
+        match self.module {
+            Some(module) => format!("{} [{module}]", self.symbol.name),
+            None => self.symbol.name.to_owned(),
+        }
+    }
+}
+
 impl Program<'_, '_> {
     /// Returns all symbols with a name: the kernel's own, then those of modules.
     pub fn symbols_named<'p>(&'p self, name: &'p str) -> Vec<Located<'p>> {

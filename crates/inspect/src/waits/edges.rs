@@ -199,6 +199,7 @@ mod tests {
                 kind: WaitKind::Mutex,
                 address: VirtAddr(1000 + task),
                 symbol: None,
+                thing: None,
                 state: None,
                 holders: holders.iter().map(holder).collect(),
             }),

@@ -9,7 +9,7 @@ use crate::stack::{Frame, Trace};
 const MAX_FRAME: u64 = 16 << 10;
 
 /// Beginnings of the names of functions that merely wait, or take a lock for their caller.
-const WAITING: [&str; 44] = [
+const WAITING: [&str; 46] = [
     "__schedule",
     "schedule",
     "preempt_schedule",
@@ -25,6 +25,8 @@ const WAITING: [&str; 44] = [
     "__down",
     "___down",
     "up_",
+    "percpu_rwsem_wait",
+    "__percpu_down",
     "rt_mutex_",
     "__rt_mutex",
     "rtlock_",

@@ -76,7 +76,7 @@ pub fn owner(program: &Program, kind: WaitKind, lock: VirtAddr) -> Owned {
     match kind {
         WaitKind::Mutex => of_mutex(program, lock),
         WaitKind::Rwsem => of_rwsem(program, lock),
-        WaitKind::RtMutex => of_rt_mutex(program, lock),
+        WaitKind::RtMutex | WaitKind::Futex => of_rt_mutex(program, lock),
         WaitKind::Semaphore => Owned {
             state: program
                 .value(lock, "semaphore", "count")
@@ -84,7 +84,13 @@ pub fn owner(program: &Program, kind: WaitKind, lock: VirtAddr) -> Owned {
                 .map(|count| format!("count {count}")),
             ..Owned::default()
         },
-        WaitKind::Completion | WaitKind::Work | WaitKind::WaitQueue => Owned::default(),
+        WaitKind::Completion
+        | WaitKind::Work
+        | WaitKind::WaitQueue
+        | WaitKind::Page
+        | WaitKind::Buffer
+        | WaitKind::Bit
+        | WaitKind::Variable => Owned::default(),
     }
 }
 

@@ -20,9 +20,28 @@ pub enum WaitKind {
     Work,
     /// struct wait_queue_head.
     WaitQueue,
+    /// A bit of a page: that it is unlocked, or written back.
+    Page,
+    /// A bit of a struct buffer_head: that it is unlocked.
+    Buffer,
+    /// A bit of any word (wait_on_bit).
+    Bit,
+    /// A change of any variable (wait_var_event).
+    Variable,
+    /// A futex whose owner the kernel knows (PTHREAD_PRIO_INHERIT).
+    Futex,
 }
 
 impl WaitKind {
+    /// Returns true for what one task has at a time, or several readers: a task that waits for it
+    /// waits for others, also when it may be interrupted.
+    pub fn is_lock(self) -> bool {
+        !matches!(
+            self,
+            Self::WaitQueue | Self::Completion | Self::Bit | Self::Variable
+        )
+    }
+
     /// The kind in words.
     pub fn word(self) -> &'static str {
         match self {
@@ -33,6 +52,11 @@ impl WaitKind {
             Self::Completion => "completion",
             Self::Work => "work item",
             Self::WaitQueue => "wait queue",
+            Self::Page => "page",
+            Self::Buffer => "buffer",
+            Self::Bit => "bit",
+            Self::Variable => "variable",
+            Self::Futex => "futex",
         }
     }
 }

@@ -6,11 +6,14 @@ use bigiron_format::VirtAddr;
 use bigiron_helpers::Stop;
 use serde::Serialize;
 
+use super::bits::AwaitedBit;
+use super::calls::{self, Call};
 use super::clock::Clock;
 use super::edges::{Cycle, Graph, Root};
 use super::frames::{function, own_frames, place, words};
 use super::holder::{Holder, Holds, Owned, owner};
 use super::kind::WaitKind;
+use super::objects::Objects;
 use super::queue::{Queued, Queues};
 use super::readers::{ByLock, on_stack};
 use super::task_name::TaskName;
@@ -24,6 +27,9 @@ use crate::tasks::{Task, Tasks};
 /// Frames of a waiting task that may have its waiter, and frames shown of a holder.
 const MAX_WAITING_FRAMES: usize = 12;
 const SHOWN_FRAMES: usize = 8;
+/// Beginnings of the names of functions that wait for a futex whose owner the kernel knows
+/// (kernel/futex/).
+const OF_FUTEXES: [&str; 3] = ["futex_lock_pi", "__futex_lock_pi", "futex_wait_requeue_pi"];
 /// Tasks named as holders because the lock's address is on their stacks.
 const MAX_ON_STACK: usize = 8;
 
@@ -36,6 +42,8 @@ pub struct Waits {
     pub cycles: Vec<Cycle>,
     /// Tasks for which others wait, and that wait for no known task themselves.
     pub roots: Vec<Root>,
+    /// CPUs that wait until another one has called a function.
+    pub calls: Vec<Call>,
     /// Busy workers of work queues.
     pub workers: Vec<Worker>,
     /// Facts that could not be read, with the reasons.
@@ -63,6 +71,7 @@ struct Search<'p, 'k, 's> {
     by_address: HashMap<VirtAddr, usize>,
     workers: Vec<Worker>,
     clock: Clock,
+    objects: Objects<'p, 'k, 's>,
 }
 
 /// Finds all waits.
@@ -76,6 +85,7 @@ fn find(program: &Program, stop: &Stop) -> Result<Waits, InspectError> {
     let search = Search {
         clock: Clock::of(program, unwinder.cpus(), None),
         workers: workers::busy(program, &tasks),
+        objects: Objects::new(program),
         program,
         unwinder,
         by_address,
@@ -106,6 +116,10 @@ fn find(program: &Program, stop: &Stop) -> Result<Waits, InspectError> {
         waits,
         cycles,
         roots,
+        calls: calls::unanswered(program, &search.unwinder).unwrap_or_else(|error| {
+            gaps.push(format!("calls of other CPUs: {error}"));
+            Vec::new()
+        }),
         workers: search.workers,
         gaps,
     })
@@ -118,9 +132,7 @@ impl Search<'_, '_, '_> {
         let trace = self.unwinder.task(task);
         let on = self.awaited(task, &trace, queues);
         let uninterruptible = task.state == 'D';
-        let is_lock = on
-            .as_ref()
-            .is_some_and(|on| !matches!(on.kind, WaitKind::WaitQueue | WaitKind::Completion));
+        let is_lock = on.as_ref().is_some_and(|on| on.kind.is_lock());
         if !uninterruptible && !is_lock {
             return None;
         }
@@ -140,7 +152,11 @@ impl Search<'_, '_, '_> {
         let waiter = program.value(task.address, "task_struct", "pi_blocked_on");
         if let Some(waiter) = waiter.ok().filter(|waiter| *waiter != 0) {
             let lock = program.pointer(VirtAddr(waiter), "rt_mutex_waiter", "lock");
-            return Some(self.describe(WaitKind::RtMutex, lock.ok()?));
+            let kind = match calls(trace).any(|name| is_one_of(name, &OF_FUTEXES)) {
+                true => WaitKind::Futex,
+                false => WaitKind::RtMutex,
+            };
+            return Some(self.describe(kind, lock.ok()?));
         }
         let found = self.queued(task, trace, queues)?;
         if found.kind == WaitKind::Completion
@@ -153,6 +169,17 @@ impl Search<'_, '_, '_> {
                     .map(|task| self.holder(task, Holds::Worker))
                     .collect(),
                 ..self.describe(WaitKind::Work, found.object)
+            });
+        }
+        if found.kind == WaitKind::WaitQueue
+            && let Some(mut bit) = AwaitedBit::of(program, found.waiter)
+        {
+            if bit.may_be_buffer(program) && self.objects.is_buffer(bit.object) {
+                bit.kind = WaitKind::Buffer;
+            }
+            return Some(Awaited {
+                state: bit.state(program),
+                ..self.describe(bit.kind, bit.object)
             });
         }
         Some(self.describe(found.kind, found.object))
@@ -180,6 +207,7 @@ impl Search<'_, '_, '_> {
             kind,
             address: object,
             symbol: symbol.map(|found| found.to_string()),
+            thing: self.objects.of(kind, object, &self.tasks),
             state,
             holders: owner
                 .map(|(task, holds)| self.holder(task, holds))
@@ -271,8 +299,20 @@ impl Search<'_, '_, '_> {
     }
 }
 
+/// The functions that may have a task's waiter.
+fn calls(trace: &Trace) -> impl Iterator<Item = &str> {
+    trace.frames.iter().take(MAX_WAITING_FRAMES).map(function)
+}
+
+fn is_one_of(name: &str, beginnings: &[&str]) -> bool {
+    beginnings.iter().any(|known| name.starts_with(known))
+}
+
 /// Returns true for a lock whose holders it does not name, or not all of them.
 fn needs_stacks(on: &Awaited) -> bool {
     let is_named = |holder: &Holder| holder.holds.is_certain();
-    matches!(on.kind, WaitKind::Rwsem | WaitKind::Semaphore) && !on.holders.iter().any(is_named)
+    matches!(
+        on.kind,
+        WaitKind::Rwsem | WaitKind::Semaphore | WaitKind::Page | WaitKind::Buffer
+    ) && !on.holders.iter().any(is_named)
 }

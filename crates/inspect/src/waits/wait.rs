@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::holder::Holder;
 use super::kind::WaitKind;
 use super::task_name::TaskName;
+use super::thing::Thing;
 use crate::json::hexadecimal;
 
 /// A task that waits.
@@ -40,12 +41,16 @@ impl Wait {
 pub struct Awaited {
     /// Kind.
     pub kind: WaitKind,
-    /// Address of the lock, completion, wait queue or work item.
+    /// Address of the lock, completion, wait queue or work item; of a page, that of its struct
+    /// page.
     #[serde(serialize_with = "hexadecimal")]
     pub address: VirtAddr,
     /// The symbol that it is in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub symbol: Option<String>,
+    /// What it is part of, or stands for, if it is in no symbol.
+    #[serde(rename = "of", skip_serializing_if = "Option::is_none")]
+    pub thing: Option<Thing>,
     /// Its state, in words: `taken by a writer`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
@@ -53,12 +58,17 @@ pub struct Awaited {
     pub holders: Vec<Holder>,
 }
 
-/// Formats as `mutex big_lock (0xffffffffc0123000)`.
+/// Formats as `mutex big_lock (0xffffffffc0123000)`, or as `rwsem 0xffff888003a51980, i_rwsem of
+/// /file, inode 12 on vda (ext4)`.
 impl std::fmt::Display for Awaited {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.symbol {
-            Some(symbol) => write!(f, "{} {symbol} ({})", self.kind.word(), self.address),
-            None => write!(f, "{} {}", self.kind.word(), self.address),
+            Some(symbol) => write!(f, "{} {symbol} ({})", self.kind.word(), self.address)?,
+            None => write!(f, "{} {}", self.kind.word(), self.address)?,
+        }
+        match &self.thing {
+            Some(thing) => write!(f, ", {thing}"),
+            None => Ok(()),
         }
     }
 }

@@ -74,10 +74,7 @@ fn worker(program: &Program, task: &Task) -> Result<Option<Worker>, InspectError
     let part = program.pointer(address, "worker", "current_pwq")?;
     Ok(Some(Worker {
         task: TaskName::of(task),
-        function: program.symbol_at(function).map(|found| match found.module {
-            Some(module) => format!("{} [{module}]", found.symbol.name),
-            None => found.symbol.name.to_owned(),
-        }),
+        function: program.symbol_at(function).map(|found| found.name()),
         queue: queue_name(program, part).ok(),
         behind: behind(program, part).unwrap_or(0),
         item,
@@ -86,7 +83,8 @@ fn worker(program: &Program, task: &Task) -> Result<Option<Worker>, InspectError
     }))
 }
 
-fn queue_name(program: &Program, part: VirtAddr) -> Result<String, InspectError> {
+/// Name of the work queue that a pool_workqueue is a part of.
+pub(crate) fn queue_name(program: &Program, part: VirtAddr) -> Result<String, InspectError> {
     let queue = program.pointer(part, "pool_workqueue", "wq")?;
     let member = program.member(queue, "workqueue_struct", "name")?;
     program.string(member, MAX_NAME)
@@ -105,8 +103,8 @@ fn behind(program: &Program, part: VirtAddr) -> Result<usize, InspectError> {
     Ok(walk.items.iter().filter(is_item).count())
 }
 
-/// A flush queues an item of its own behind the one that it waits for.
-fn is_barrier(program: &Program, item: VirtAddr) -> bool {
+/// Returns true for the item that a flush puts behind the one that it waits for.
+pub(crate) fn is_barrier(program: &Program, item: VirtAddr) -> bool {
     let function = program.pointer(item, "work_struct", "func");
     function.is_ok_and(|function| {
         program
@@ -143,13 +141,17 @@ pub fn flushed(
         }
     }
     // Otherwise it waits in the queue: for all items that are executed of it.
-    let data = program.value(item, "work_struct", "data")?;
-    if data & HAS_QUEUE == 0 {
+    let Some(part) = queue_of_item(program, item) else {
         return Ok(Some(Vec::new()));
-    }
-    let part = data & !((1 << flag_bits(program)) - 1);
-    let of_queue = workers.iter().filter(|worker| worker.part.0 == part);
+    };
+    let of_queue = workers.iter().filter(|worker| worker.part == part);
     Ok(Some(of_queue.map(|worker| worker.task.address).collect()))
+}
+
+/// The pool_workqueue of an item that is queued.
+pub(crate) fn queue_of_item(program: &Program, item: VirtAddr) -> Option<VirtAddr> {
+    let data = program.value(item, "work_struct", "data").ok()?;
+    (data & HAS_QUEUE != 0).then(|| VirtAddr(data & !((1 << flag_bits(program)) - 1)))
 }
 
 /// Number of bits of a work item's data below the pool_workqueue (enum of

@@ -199,7 +199,8 @@ fn show_pages(found: &Pages, page: &mut Page) {
     let heading = format!("pages by use: {} of RAM", of_pages(found.ram));
     let columns = ["bytes", "pages", "use"];
     page.table(&heading, &columns, &[0, 1], &rows.collect::<Vec<_>>());
-    let rows = found.files.iter().take(SHOWN).map(|file| {
+    let rows = found.files.iter().take(SHOWN).map(|used| {
+        let file = &used.file;
         let name = file
             .path
             .as_deref()
@@ -212,7 +213,7 @@ fn show_pages(found: &Pages, page: &mut Page) {
             .unwrap_or_default();
         let place = text(&file.device);
         vec![
-            of_pages(file.pages),
+            of_pages(used.pages),
             text(&file.filesystem),
             place,
             inode,

@@ -5,9 +5,11 @@ mod host;
 mod host_cpus;
 mod host_dom0;
 mod host_domains;
+mod interrupts;
 mod log;
 mod memory;
 mod modules;
+mod mounts;
 pub mod page;
 mod requests;
 mod run_queues;
@@ -15,6 +17,7 @@ mod system;
 mod tasks;
 mod topic;
 mod waits;
+mod work_queues;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -89,6 +92,15 @@ struct TopicArguments {
     /// Show block devices, and the requests that they have not answered
     #[arg(long)]
     requests: bool,
+    /// Show work queues: what their workers execute, since when, and the items that wait
+    #[arg(long)]
+    workqueues: bool,
+    /// Show mounts: device, directory, type, options; frozen or shut down file systems
+    #[arg(long)]
+    mounts: bool,
+    /// Show interrupts and softirqs: what they belong to, and how often each CPU took them
+    #[arg(long)]
+    irq: bool,
     /// Show memory use by owner: the kernel's counters, slab caches, processes
     #[arg(long)]
     memory: bool,
@@ -175,6 +187,21 @@ const TABLE: &[TopicEntry] = &[
         name: requests::NAME,
         is_wanted: |wanted| wanted.requests,
         find: requests::find,
+    },
+    TopicEntry {
+        name: work_queues::NAME,
+        is_wanted: |wanted| wanted.workqueues,
+        find: work_queues::find,
+    },
+    TopicEntry {
+        name: mounts::NAME,
+        is_wanted: |wanted| wanted.mounts,
+        find: mounts::find,
+    },
+    TopicEntry {
+        name: interrupts::NAME,
+        is_wanted: |wanted| wanted.irq,
+        find: interrupts::find,
     },
     TopicEntry {
         name: memory::MEMORY,

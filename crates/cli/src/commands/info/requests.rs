@@ -5,7 +5,7 @@ use bigiron_inspect::block_io::Request;
 use bigiron_inspect::{BlockQueue, Program};
 
 use super::page::Page;
-use super::topic::Topic;
+use super::topic::{Topic, seconds};
 
 /// Name of the topic in JSON.
 pub const NAME: &str = "requests";
@@ -58,12 +58,9 @@ fn rows(queue: &BlockQueue) -> Vec<Vec<String>> {
 }
 
 fn row(disk: &str, request: &Request) -> Vec<String> {
-    let seconds = request
-        .age_nsec
-        .map(|age| format!("{:.1}", age as f64 / 1e9));
     vec![
         disk.to_owned(),
-        seconds.unwrap_or_default(),
+        request.age_nsec.map(seconds).unwrap_or_default(),
         request.operation.clone(),
         request.bytes.to_string(),
         request.sector.to_string(),

@@ -43,3 +43,8 @@ impl Topic {
         }
     }
 }
+
+/// Formats nanoseconds as seconds.
+pub fn seconds(nanoseconds: u64) -> String {
+    format!("{:.1}", nanoseconds as f64 / 1e9)
+}

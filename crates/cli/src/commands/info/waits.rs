@@ -5,7 +5,7 @@ use bigiron_inspect::waits::{Awaited, Cycle, Holder, Root, Wait};
 use bigiron_inspect::{Program, Waits};
 
 use super::page::Page;
-use super::topic::Topic;
+use super::topic::{Topic, seconds};
 
 /// Name of the topic in JSON.
 pub const NAME: &str = "waits";
@@ -36,6 +36,9 @@ fn show(found: &Waits, page: &mut Page) {
     for root in &found.roots {
         page.line("", &of_root(root));
     }
+    for call in &found.calls {
+        page.line("", &call.to_string());
+    }
     for worker in &found.workers {
         let function = worker.function.as_deref().unwrap_or("unknown");
         let queue = worker.queue.as_deref().unwrap_or("unknown");
@@ -51,15 +54,12 @@ fn show(found: &Waits, page: &mut Page) {
 }
 
 fn row(wait: &Wait) -> Vec<String> {
-    let seconds = wait
-        .since_nsec
-        .map(|since| format!("{:.1}", since as f64 / 1e9));
     let io = if wait.io { " (I/O)" } else { "" };
     vec![
         wait.task.pid.to_string(),
         wait.task.name.clone(),
         format!("{}{io}", wait.task.state),
-        seconds.unwrap_or_default(),
+        wait.since_nsec.map(seconds).unwrap_or_default(),
         wait.on
             .as_ref()
             .map(ToString::to_string)

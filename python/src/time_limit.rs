@@ -1,0 +1,27 @@
+//! A time limit for searches that end with what they have found.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use bigiron_helpers::Stop;
+
+/// Does `work`, which is to end soon after its flag is set: that happens after `limit`.
+pub fn within<T>(limit: Option<Duration>, work: impl FnOnce(&Stop) -> T) -> T {
+    let stop = Stop::new();
+    let Some(limit) = limit else {
+        return work(&stop);
+    };
+    thread::scope(|scope| {
+        let (done, wait) = channel::<()>();
+        let flag = stop.clone();
+        scope.spawn(move || {
+            if wait.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                flag.set();
+            }
+        });
+        let found = work(&stop);
+        drop(done);
+        found
+    })
+}
