@@ -8,7 +8,7 @@ use bigiron_format::bytes::Endian;
 use bigiron_format::image::MemoryMap;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
 use bigiron_format::{PageFrame, PhysAddr, VirtAddr};
-use bigiron_helpers::Stop;
+use bigiron_helpers::{Stop, within};
 use bigiron_inspect::page_class::kind_bits;
 use bigiron_inspect::program::Names;
 use bigiron_inspect::{
@@ -26,7 +26,6 @@ use crate::convert::to_python;
 use crate::errors::{self, Error, FaultError};
 use crate::memory_limit::DumpMemory;
 use crate::pages::Pages;
-use crate::time_limit::within;
 
 self_cell::self_cell!(
     /// A kernel, and the source that it is read from.

@@ -10,7 +10,6 @@ mod memory;
 mod memory_limit;
 mod pages;
 mod segment;
-mod time_limit;
 
 use pyo3::prelude::*;
 

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from . import cache, tools
 from .errors import LabError
@@ -74,6 +75,17 @@ def _check_waits(case: Case, vmcore: Path, bigiron: Path) -> None:
         raise LabError(f"no wait has {', '.join(case.waits)}")
 
 
+def _check_picture(finding: dict[str, Any], dump: Path, bigiron: Path) -> None:
+    """Requires the tasks of the first finding in the report's picture of who waits for whom, which must be XML."""
+    page = tools.run([bigiron, "report", dump, "-o", "-"])
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    picture = ElementTree.fromstring(data["findings"]["waits"]["svg"])
+    shown = " ".join(picture.itertext())
+    for task in finding["tasks"][:2]:
+        if f"{task['name']} (PID {task['pid']})" not in shown:
+            raise LabError(f"{task['name']} is not in the picture of waits")
+
+
 def judge(case: Case, vmcore: Path, bigiron: Path) -> Verdict:
     """Compares what `bigiron diagnose` finds with the expectation, and with what it finds in a dump of level 31."""
     diagnosed = _diagnose(vmcore, bigiron)
@@ -84,6 +96,8 @@ def judge(case: Case, vmcore: Path, bigiron: Path) -> Verdict:
         if _diagnose(filtered, bigiron).findings != findings:
             raise LabError("diagnose finds something else in the dump of level 31")
         _check_instructions(findings, Path(directory))
+        if case.kind in ("deadlock", "lock-held"):
+            _check_picture(findings[0], filtered, bigiron)
         if case.waits:
             _check_waits(case, filtered, bigiron)
     weighty = [finding for finding in findings if finding["weight"] >= WEIGHTY]

@@ -27,6 +27,8 @@ mod signals;
 mod size;
 mod stop;
 mod sync;
+#[cfg(not(loom))]
+mod time_limit;
 mod turnstile;
 
 #[cfg(not(loom))]
@@ -40,4 +42,6 @@ pub use run::run;
 pub use signals::{HeldSignals, held_signals};
 pub use size::{format_size, group_digits, parse_size};
 pub use stop::Stop;
+#[cfg(not(loom))]
+pub use time_limit::within;
 pub use turnstile::Turnstile;

@@ -4,10 +4,12 @@ mod bars;
 mod frame;
 mod plot;
 mod style;
+mod tree;
 
 pub use bars::{Bar, Bars};
 pub use plot::{Axis, Corner, Plot, Series};
 pub use style::{Line, Mark, Style};
+pub use tree::{TreeBox, Trees};
 
 /// Escapes text for use in an element or an attribute. A name from a dump may contain any
 /// character.

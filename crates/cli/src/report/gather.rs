@@ -1,5 +1,8 @@
 //! Gathers the data of the page from a dump.
 
+use std::time::Duration;
+
+use bigiron_helpers::within;
 use bigiron_inspect::{Overview, PageMap, Program, page_class};
 use bigiron_kernel::page::KindBits;
 use bigiron_kernel::{IoMethod, Kernel};
@@ -7,10 +10,14 @@ use serde::Serialize;
 
 use crate::report::Part;
 use crate::report::domains::Domains;
+use crate::report::findings::Findings;
 use crate::report::log::LogLines;
 use crate::report::map::Map;
 use crate::report::time_line::{self, TimeLine};
 use crate::report::users::Users;
+
+/// Time after which the search for findings ends with those that were found.
+const MAX_SEARCH: Duration = Duration::from_secs(60);
 
 /// Options of a report.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +36,7 @@ pub struct Report {
     name: String,
     made_by: &'static str,
     overview: Overview,
+    findings: Part<Findings>,
     map: Part<Map>,
     users: Part<Users>,
     time_line: Part<TimeLine>,
@@ -54,6 +62,12 @@ impl Report {
             Ok(program) => Domains::of(&program.renewed()).into(),
             Err(error) => Part::not_known(error),
         };
+        let findings = match &program {
+            Ok(program) => Part::Known(within(Some(MAX_SEARCH), |stop| {
+                Findings::of(&program.renewed(), stop)
+            })),
+            Err(error) => Part::not_known(error),
+        };
         let time_line = time_line::in_dump(kernel).or_else(|| options.time_line.clone());
         let time_line = time_line.map_or_else(
             || Part::not_known("the dump has no time line of its own; only vmdumps do"),
@@ -63,6 +77,7 @@ impl Report {
             name: options.name.clone(),
             made_by: concat!("bigiron ", env!("CARGO_PKG_VERSION")),
             overview: Overview::of(kernel),
+            findings,
             map: map.map(|map| Map::of(&map)).into(),
             users,
             time_line,

@@ -2,12 +2,14 @@
 //! needs no network and no other file, and its size is bounded whatever the machine's size.
 
 mod domains;
+mod findings;
 mod gather;
 mod log;
 mod map;
 mod page;
 mod time_line;
 mod users;
+mod wait_graph;
 
 pub use gather::{Report, ReportOptions};
 #[cfg(feature = "triage")]

@@ -13,6 +13,7 @@ const STYLE: &str = concat!(
     include_str!("assets/colours.css"),
     include_str!("assets/layout.css"),
     include_str!("assets/parts.css"),
+    include_str!("assets/findings.css"),
 );
 /// What all pages begin their scripts with.
 macro_rules! script {
@@ -48,6 +49,7 @@ pub const REPORT: Page = Page {
     title: "Crash dump report",
     script: script!(
         "head.js",
+        "findings.js",
         "axis.js",
         "map.js",
         "tables.js",

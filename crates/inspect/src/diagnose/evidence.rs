@@ -83,6 +83,21 @@ impl<'e, 'k, 's> Evidence<'e, 'k, 's> {
         known("waiting tasks", self.waits.get_or_init(read))
     }
 
+    /// Who waits for whom, for others than findings.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::waits`].
+    pub fn into_waits(self) -> Result<Waits, InspectError> {
+        self.waits()?;
+        let found = self.waits.into_inner();
+        let found = found.unwrap_or_else(|| Ok(Waits::default()));
+        found.map_err(|reason| InspectError::NotKnown {
+            what: "waiting tasks",
+            reason,
+        })
+    }
+
     /// The online CPUs.
     ///
     /// # Errors

@@ -36,7 +36,9 @@ mod waiting;
 use bigiron_helpers::Stop;
 use serde::Serialize;
 
+use crate::error::InspectError;
 use crate::program::Program;
+use crate::waits::Waits;
 use evidence::{Evidence, Find};
 pub use finding::{Finding, Place, Sure, WEIGHTY};
 
@@ -186,6 +188,11 @@ pub struct Skipped {
 impl Diagnosis {
     /// Searches a kernel. If `stop` is set, ends with what was found until then.
     pub fn of(program: &Program, stop: &Stop) -> Self {
+        Self::with_waits(program, stop).0
+    }
+
+    /// As [`Self::of`], with the waits on which findings rely.
+    pub fn with_waits(program: &Program, stop: &Stop) -> (Self, Result<Waits, InspectError>) {
         let mut evidence = Evidence::new(program, stop);
         let mut found = Self::default();
         for rule in RULES {
@@ -208,7 +215,7 @@ impl Diagnosis {
         // The order of rules decides between equal weights.
         let weight = |finding: &Finding| std::cmp::Reverse(finding.weight);
         found.findings.sort_by_key(weight);
-        found
+        (found, evidence.into_waits())
     }
 
     /// Adds the findings of a kind, the weightiest of them if there are many.

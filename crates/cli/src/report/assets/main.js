@@ -2,7 +2,7 @@
 
 const main = document.getElementById('main');
 const log = makeLog();
-const parts = [makeHead(), makeMap(), ...makeUsers(), makeTimeLine(), makeDomains()];
+const parts = [makeHead(), makeFindings(), makeMap(), ...makeUsers(), makeTimeLine(), makeDomains()];
 main.replaceChildren(...parts, log.card || log);
 // The log is the last section, also in the list of sections.
 const links = document.getElementById('sections');
