@@ -33,7 +33,7 @@ use crate::commands::report::ReportArguments;
 #[cfg(feature = "inspect")]
 use crate::commands::rules::RulesArguments;
 use crate::commands::save::SaveArguments;
-#[cfg(feature = "setup")]
+#[cfg(feature = "plan")]
 use crate::commands::setup::SetupArguments;
 #[cfg(feature = "triage")]
 use crate::commands::triage::TriageArguments;
@@ -100,7 +100,7 @@ pub enum Command {
     #[cfg(feature = "plan")]
     Plan(PlanArguments),
     /// Prepare a machine for crash dumps: memory that survives a reboot by kexec
-    #[cfg(feature = "setup")]
+    #[cfg(feature = "plan")]
     Setup(SetupArguments),
     /// Take CPUs offline and online; show and tune scheduler domains
     #[cfg(feature = "inspect")]

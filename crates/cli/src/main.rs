@@ -18,7 +18,7 @@ mod online_cpus;
 #[cfg(feature = "plan")]
 mod plan;
 mod progress;
-#[cfg(feature = "setup")]
+#[cfg(feature = "plan")]
 mod ram_dump;
 #[cfg(feature = "report")]
 mod report;
@@ -91,7 +91,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Save(arguments) => commands::save::run(&arguments)?,
         #[cfg(feature = "plan")]
         Command::Plan(arguments) => return commands::plan::run(&arguments),
-        #[cfg(feature = "setup")]
+        #[cfg(feature = "plan")]
         Command::Setup(arguments) => return commands::setup::run(&arguments),
         #[cfg(feature = "inspect")]
         Command::Cpu(arguments) => commands::cpu::run(&arguments)?,

@@ -31,7 +31,7 @@ mod retention;
 #[cfg(feature = "inspect")]
 pub mod rules;
 pub mod save;
-#[cfg(feature = "setup")]
+#[cfg(feature = "plan")]
 pub mod setup;
 #[cfg(feature = "triage")]
 pub mod triage;

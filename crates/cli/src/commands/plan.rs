@@ -1,19 +1,20 @@
 //! `bigiron plan`: judges the next crash dump of the running machine.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bigiron_dump::{DumpOptions, Format, Subject};
-use bigiron_helpers::{Stop, processor_count};
-use bigiron_kernel::{DumpLevel, IoMethod, Kernel, PhysicalMemory, RUNNING_KERNEL, Source};
+use bigiron_dump::Format;
+use bigiron_helpers::processor_count;
+use bigiron_kernel::{DumpLevel, RUNNING_KERNEL};
 use clap::Args;
 
-use super::live;
 use crate::arguments::threads;
-use crate::plan::estimate::{Conditions, Estimates, estimate};
+use crate::plan::estimate::Estimates;
 use crate::plan::kit::{HowToDump, Kit, usual_formats};
 use crate::plan::report::Report;
-use crate::plan::{Checked, Root, Target, check, measure_disk, page_frames, rehearse};
+use crate::plan::{
+    CaptureKernel, Checked, Root, Target, check, estimate_memory, measure_disk, rehearse,
+};
 use crate::tell::{print, tell};
 use crate::{signals, size};
 
@@ -127,34 +128,17 @@ fn make_estimates(
     root: &Root,
     target: &Target,
 ) -> anyhow::Result<Estimates> {
-    if arguments.memory == Path::new(RUNNING_KERNEL) {
-        live::check_is_shown()?;
-    }
     let measured = match arguments.try_disk {
         true => Some(measure_disk(&root.path(target.directory()))?),
         false => arguments.write_speed.map(|speed| speed as f64),
     };
-    let source = Source::open(std::slice::from_ref(&arguments.memory))?;
-    let cache_pages = PhysicalMemory::DEFAULT_CACHE_PAGES;
-    let kernel = Kernel::find(&source, None, IoMethod::Auto, cache_pages)?;
-    let subject = Subject::from(kernel);
     let how = kit.how.clone().unwrap_or_default();
-    let is_live = arguments.memory == Path::new(RUNNING_KERNEL);
-    let conditions = Conditions {
-        capture_cpus: capture_cpus(arguments, kit, &how),
+    let capture = CaptureKernel {
+        cpus: capture_cpus(arguments, kit, &how),
         write_speed: measured,
-        capture_memory: match is_live {
-            true => page_frames(root, subject.source().page_shift()),
-            false => [None; 2],
-        },
     };
-    let options = DumpOptions {
-        threads: threads(arguments.threads),
-        ..DumpOptions::default()
-    };
-    let stop = Stop::new();
-    signals::watch(&stop)?;
-    estimate(&subject, &options, &wanted(&how), conditions, &stop)
+    let threads = threads(arguments.threads);
+    estimate_memory(root, &arguments.memory, threads, capture, &wanted(&how))
 }
 
 /// CPUs that dump: those of the capture kernel, but not more than this machine has or the options

@@ -8,10 +8,11 @@ use anyhow::{Context, ensure};
 use clap::{Args, Subcommand};
 
 use crate::errors::FAILED;
+use crate::plan::{Root, expected_bytes};
 use crate::ram_dump::check::check;
 use crate::ram_dump::{DEVICE, KeptRange, MemoryMap, automatic_size, choose, files};
-use crate::size;
 use crate::tell::{print, tell};
+use crate::{signals, size};
 
 /// `bigiron setup`.
 #[derive(Debug, Args)]
@@ -32,7 +33,8 @@ pub enum What {
 #[derive(Debug, Args)]
 #[command(after_long_help = HELP)]
 pub struct RamDumpArguments {
-    /// Memory to keep, such as 4G: a multiple of 2M; auto is 1/128 of the machine's, at least 256M
+    /// Memory to keep, such as 4G: a multiple of 2M; auto is one and a half times the vmdump that is
+    /// expected at level 31, at least 1/128 of the machine's memory and 256M
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = parse_size)]
     pub size: RamDumpSize,
     /// Write the boot loader's and the kit's configuration
@@ -52,7 +54,7 @@ pub struct RamDumpArguments {
 /// The amount of memory to keep.
 #[derive(Clone, Copy, Debug)]
 pub enum RamDumpSize {
-    /// In proportion to the machine's.
+    /// By the expected dump and the machine's memory.
     Automatic,
     /// This many bytes.
     Bytes(u64),
@@ -144,10 +146,31 @@ fn find_range(
         "/dev/{DEVICE} is there already: use it as DEVICE in /etc/default/bigiron if it is free"
     );
     let bytes = match size {
-        RamDumpSize::Automatic => automatic_size(map.ram()),
+        RamDumpSize::Automatic => automatic_size(map.ram(), expected_dump(root)?),
         RamDumpSize::Bytes(bytes) => bytes,
     };
     choose(&map, bytes)
+}
+
+/// Returns the bytes that a dump is expected to have, and prints them; warns if they are not known.
+fn expected_dump(root: &Path) -> anyhow::Result<Option<u64>> {
+    match expected_bytes(&Root::new(root)) {
+        Ok(bytes) => {
+            let expected = size::format(bytes);
+            say(&format!(
+                "a dump at level 31 is expected to have {expected}"
+            ))?;
+            Ok(Some(bytes))
+        }
+        Err(error) => {
+            ensure!(!signals::received(), "interrupted");
+            tell!(
+                "bigiron: warning: the size of a dump is not known, and --size auto is that of the \
+                 machine: {error:#}"
+            );
+            Ok(None)
+        }
+    }
 }
 
 fn report_check(root: &Path) -> anyhow::Result<ExitCode> {

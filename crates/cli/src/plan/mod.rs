@@ -10,6 +10,7 @@
 //! | `checked` | what the checks are made with |
 //! | `prepared` | options, keys, initramfs and units |
 //! | `memory_device` | a dump device in memory |
+//! | `memory` | estimates of a machine's memory |
 //! | `estimate`, `disk` | size and time of the dump |
 //! | `rehearsal` | a dump in the capture kernel's image that is not written |
 //! | `report` | text and JSON |
@@ -19,6 +20,7 @@ mod disk;
 pub mod estimate;
 pub mod kit;
 mod line;
+mod memory;
 mod memory_device;
 mod panic;
 mod place;
@@ -32,6 +34,7 @@ mod target;
 pub use checked::Checked;
 pub use disk::measure as measure_disk;
 pub use line::{Line, Section};
+pub use memory::{CaptureKernel, estimate_memory, expected_bytes};
 pub use place::Target;
 pub use rehearsal::rehearse;
 pub use reservation::page_frames;

@@ -17,10 +17,14 @@ const LOW_START: u64 = 512 << 20;
 /// At most this part of RAM.
 const LARGEST_SHARE: u64 = 2;
 
-/// Returns the size for a machine with this much RAM: 1/128 of it, which holds a dump at level 31
-/// of most machines, in multiples of 128 MiB, and at least 256 MiB.
-pub fn automatic_size(ram: u64) -> u64 {
-    (ram / 128).next_multiple_of(128 << 20).max(256 << 20)
+/// Returns the size for a machine with this much RAM, of which a dump is expected to have so many
+/// bytes if that is known: that and half as much again for a busier moment, but not less than 1/128
+/// of RAM, which holds a dump at level 31 of most machines; in multiples of 128 MiB, and at least
+/// 256 MiB.
+pub fn automatic_size(ram: u64, expected_dump: Option<u64>) -> u64 {
+    let with_room = expected_dump.map_or(0, |bytes| bytes.saturating_add(bytes / 2));
+    let size = with_room.max(ram / 128).max(256 << 20);
+    size.checked_next_multiple_of(128 << 20).unwrap_or(size)
 }
 
 /// Chooses a range of `size` bytes of RAM in which nothing of the kernel, the crash kernel or the
@@ -135,8 +139,16 @@ mod tests {
 
     #[test]
     fn automatic_size_grows_with_the_machine() {
-        assert_eq!(automatic_size(2 * GIB), 256 << 20);
-        assert_eq!(automatic_size(64 * GIB), 512 << 20);
-        assert_eq!(automatic_size(1 << 40), 8 * GIB);
+        assert_eq!(automatic_size(2 * GIB, None), 256 << 20);
+        assert_eq!(automatic_size(64 * GIB, None), 512 << 20);
+        assert_eq!(automatic_size(1 << 40, None), 8 * GIB);
+    }
+
+    #[test]
+    fn automatic_size_has_room_for_the_expected_dump() {
+        assert_eq!(automatic_size(64 * GIB, Some(8 << 20)), 512 << 20);
+        assert_eq!(automatic_size(64 * GIB, Some(GIB)), GIB + (512 << 20));
+        assert_eq!(automatic_size(64 * GIB, Some(GIB + 1)), GIB + (640 << 20));
+        assert_eq!(automatic_size(GIB, Some(u64::MAX)), u64::MAX);
     }
 }

@@ -83,6 +83,8 @@ mod save_shared;
 mod save_stripes;
 mod save_vmdump;
 mod savecore_live;
+#[cfg(feature = "plan")]
+mod setup;
 mod split;
 mod stripes;
 mod terminal;
