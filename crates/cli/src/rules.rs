@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::Context;
+use bigiron_dump::Subject;
 use bigiron_kernel::rules::{MAX_BYTES, Rules};
 
 use crate::tell::tell;
@@ -18,11 +19,15 @@ pub fn read(path: &Path) -> anyhow::Result<Rules> {
     Rules::parse(&text).with_context(|| path.display().to_string())
 }
 
-/// Reads a file of rules for a dump. One that cannot be read is a warning: a dump without rules is
+/// Applies a file of rules to a dump. What is wrong with them is a warning: a dump without rules is
 /// better than none.
-pub fn read_or_warn(path: &Path) -> Rules {
-    read(path).unwrap_or_else(|error| {
-        tell!("bigiron: warning: {error:#}; the dump is made without rules");
-        Rules::default()
-    })
+pub fn apply(path: &Path, subject: &mut Subject) {
+    match read(path) {
+        Ok(rules) if subject.set_rules(&rules) => {}
+        Ok(_) => tell!(
+            "bigiron: warning: {}: the rules are ignored, since there is no kernel to find their pages in",
+            path.display()
+        ),
+        Err(error) => tell!("bigiron: warning: {error:#}; the dump is made without rules"),
+    }
 }

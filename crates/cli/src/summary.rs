@@ -56,6 +56,7 @@ struct Pages {
     stored_once_for_several: u64,
     kept_against_class: u64,
     kept_by_rules: u64,
+    blanked_by_rules: u64,
     excluded: Excluded,
     lost: u64,
 }
@@ -156,6 +157,7 @@ impl DumpReport {
                 stored_once_for_several: summary.shared,
                 kept_against_class: summary.guarded,
                 kept_by_rules: summary.kept_by_rules,
+                blanked_by_rules: summary.blanked_by_rules,
                 excluded: Excluded {
                     cache: excluded.cache,
                     cache_private: excluded.cache_private,
@@ -263,6 +265,10 @@ impl DumpReport {
         }
         if pages.kept_by_rules > 0 {
             self.row(out, "  by rules", pages.kept_by_rules)?;
+        }
+        if pages.blanked_by_rules > 0 {
+            let name = "  without contents, by rules";
+            self.row(out, name, pages.blanked_by_rules)?;
         }
         if pages.stored_once_for_several > 0 {
             self.row(

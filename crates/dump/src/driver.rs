@@ -198,6 +198,7 @@ fn summarize_plan(job: &DumpJob, plan: &Plan, summary: &mut Summary) {
     summary.excluded = plan.excluded;
     summary.guarded = plan.guarded.iter().map(|(_, count)| count).sum();
     summary.kept_by_rules = plan.kept_by_rules;
+    summary.blanked_by_rules = plan.blanked_by_rules;
     summary.warnings.extend(guarded_warning(&plan.guarded));
     summary.struct_pages = plan.scanned;
     summary.dumped = plan.kept;

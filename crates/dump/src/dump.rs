@@ -7,8 +7,7 @@ use std::path::Path;
 
 use bigiron_format::device::ContentsKind;
 use bigiron_helpers::Stop;
-use bigiron_kernel::Filter;
-use bigiron_kernel::rules::ResolvedRules;
+use bigiron_kernel::Kernel;
 
 use crate::device::refused;
 use crate::driver;
@@ -139,10 +138,6 @@ fn prepare<'a, 's>(
     if !options.optimizations.scan_blocks {
         filter.exact_only();
     }
-    let mut rule_warnings = Vec::new();
-    if !options.rules.as_slice().is_empty() {
-        rule_warnings = set_rules(subject, options, &mut filter);
-    }
     if matches!(format, Format::Kdump { .. }) {
         filter.end_at_mem_map().map_err(&filter_error)?;
     }
@@ -158,7 +153,9 @@ fn prepare<'a, 's>(
             .collect(),
         ..Summary::default()
     };
-    summary.warnings.append(&mut rule_warnings);
+    if let Some(rules) = subject.kernel().and_then(Kernel::rules) {
+        summary.warnings.extend(rules.warnings());
+    }
     if helpers < options.threads {
         summary.warnings.push(format!(
             "{helpers} helpers instead of {}: more do not fit into the memory limit",
@@ -184,19 +181,6 @@ fn prepare<'a, 's>(
         drops_zero_pages: matches!(format, Format::Elf { .. }) && options.level.excludes_zero(),
     };
     Ok((job, summary))
-}
-
-/// Lets `filter` keep and drop pages by rules. A rule that cannot be resolved is a warning: it must
-/// not cost the dump.
-fn set_rules(subject: &Subject, options: &DumpOptions, filter: &mut Filter) -> Vec<String> {
-    let Some(kernel) = subject.kernel() else {
-        let warning = "rules for pages are ignored, since there is no kernel to find them in";
-        return vec![warning.into()];
-    };
-    let rules = ResolvedRules::find(&options.rules, kernel);
-    let warnings = rules.warnings().collect();
-    filter.set_rules(rules);
-    warnings
 }
 
 /// Writes the dump to `parts`.

@@ -140,7 +140,7 @@ impl FormatWriter for ElfWriter<'_, '_> {
             left_out: Some(self.job.left_out()),
         };
         let text = self.job.subject.vmcoreinfo_text();
-        let rules = self.job.filter.rules().record();
+        let rules = self.job.record_of_rules();
         let core = CoreLayout {
             machine: arch::find(source.machine())?.elf_machine,
             endian: source.endian(),

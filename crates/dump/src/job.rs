@@ -2,7 +2,8 @@
 
 use bigiron_format::elf::dump_level::LeftOut;
 use bigiron_helpers::Stop;
-use bigiron_kernel::{Filter, KernelError, PageReader};
+use bigiron_kernel::rules::ResolvedRules;
+use bigiron_kernel::{Filter, Kernel, KernelError, PageReader};
 
 use crate::error::DumpError;
 use crate::options::DumpOptions;
@@ -50,6 +51,12 @@ impl DumpJob<'_, '_> {
     fn lacks_struct_pages(&self) -> bool {
         let leaves_out = self.options.without_struct_pages && self.filter.has_struct_pages();
         leaves_out || self.subject.source().lacks_struct_pages()
+    }
+
+    /// Returns the lines that record rules for pages.
+    pub fn record_of_rules(&self) -> String {
+        let rules = self.subject.kernel().and_then(Kernel::rules);
+        rules.map_or_else(String::new, ResolvedRules::record)
     }
 
     /// Returns the number of helper threads that write to `parts`.

@@ -3,7 +3,6 @@
 use std::num::NonZeroU64;
 
 use bigiron_helpers::{MemoryBudget, processor_count};
-use bigiron_kernel::rules::Rules;
 use bigiron_kernel::xen::Owners;
 use bigiron_kernel::{DumpLevel, IoMethod};
 
@@ -68,8 +67,6 @@ pub struct DumpOptions {
     /// Leaves out pages of the memory map whose struct pages all belong to page frames that are
     /// not dumped.
     pub without_struct_pages: bool,
-    /// Pages to keep and to drop, whatever their class.
-    pub rules: Rules,
     /// Maximum number of helper threads.
     pub threads: usize,
     /// Memory that the helpers may use together.
@@ -121,7 +118,6 @@ impl Default for DumpOptions {
             level: DumpLevel::MAX,
             owners: Owners::ALL,
             without_struct_pages: false,
-            rules: Rules::default(),
             threads: processor_count(),
             memory: MemoryBudget::from_free_memory(),
             io: IoMethod::Auto,

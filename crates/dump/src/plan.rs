@@ -35,6 +35,8 @@ pub struct Plan {
     pub guarded: GuardedCounts,
     /// Page frames that are kept because of a rule.
     pub kept_by_rules: u64,
+    /// Page frames that are kept without their contents because of a rule.
+    pub blanked_by_rules: u64,
     /// Zero pages that were found and excluded already (for ELF).
     pub zero: u64,
     /// Struct pages that were classified.
@@ -105,6 +107,7 @@ pub fn make(
             sum.excluded.add(&section.excluded);
             sum.guarded.add(&section.guarded);
             sum.kept_by_rules += section.kept_by_rules;
+            sum.blanked_by_rules += section.blanked_by_rules;
             sum.scanned += section.scanned;
             sum.unreadable += section.unreadable;
             sum.undescribed += section.undescribed;
@@ -127,6 +130,7 @@ pub fn make(
         plan.excluded.add(&sum.excluded);
         plan.guarded.add(&sum.guarded);
         plan.kept_by_rules += sum.kept_by_rules;
+        plan.blanked_by_rules += sum.blanked_by_rules;
         plan.zero += sum.zero;
         plan.scanned += sum.scanned;
         plan.unreadable += sum.unreadable;

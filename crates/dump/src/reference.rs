@@ -29,10 +29,10 @@ pub fn find_kernel_by_dump<'s>(
     })
 }
 
-/// Returns true if the dump records rules for pages.
-fn is_ruled(dump: &dyn MemorySource) -> bool {
+/// Returns true if the dump records a line that begins so: `rule `, or `rule blank `.
+fn records(dump: &dyn MemorySource, start: &str) -> bool {
     let mut lines = dump.erase_info().split(|byte| *byte == b'\n');
-    lines.any(|line| line.starts_with(b"rule "))
+    lines.any(|line| line.starts_with(start.as_bytes()))
 }
 
 /// The source that a dump is verified against.
@@ -41,6 +41,8 @@ pub struct Reference<'a, 's> {
     level: DumpLevel,
     /// The dump lacks struct pages of page frames that it lacks.
     lacks_struct_pages: bool,
+    /// Rules blanked pages of the dump.
+    has_blank_pages: bool,
     /// Decides which pages the dump must have.
     filter: Result<Filter<'a, 's>, String>,
 }
@@ -61,7 +63,7 @@ impl<'a, 's> Reference<'a, 's> {
             if source.is_live() {
                 return Err("the source is the running kernel, which changes".to_owned());
             }
-            if is_ruled(dump) {
+            if records(dump, "rule ") {
                 return Err("rules kept and dropped pages of the dump".to_owned());
             }
             let unknown = |error: &KernelError| {
@@ -89,6 +91,7 @@ impl<'a, 's> Reference<'a, 's> {
             source,
             level,
             lacks_struct_pages: dump.lacks_struct_pages(),
+            has_blank_pages: records(dump, "rule blank "),
             filter: filter(),
         }
     }
@@ -101,6 +104,11 @@ impl<'a, 's> Reference<'a, 's> {
     /// The source.
     pub(crate) fn source(&self) -> &'s dyn MemorySource {
         self.source
+    }
+
+    /// True if rules blanked pages of the dump, which differ from those of the source.
+    pub(crate) fn has_blank_pages(&self) -> bool {
+        self.has_blank_pages
     }
 
     /// True if the dump may lack pages whose bytes are all zero.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use bigiron_format::kdump::Utsname;
 use bigiron_format::vmcoreinfo::Vmcoreinfo;
+use bigiron_kernel::rules::{Rules, resolve};
 use bigiron_kernel::xen::{Given, Host, Owners};
 use bigiron_kernel::{
     CacheStatistics, DumpLevel, Filter, IoMethod, Kernel, KernelError, MemorySource,
@@ -152,6 +153,17 @@ impl<'s> Subject<'s> {
             Content::Kernel(kernel) => Some(kernel),
             Content::Host(_) | Content::Pages(_) => None,
         }
+    }
+
+    /// Finds the pages of `rules` in the kernel, and lets dumps keep, drop and blank them. Returns
+    /// false if there is no kernel to find them in.
+    pub fn set_rules(&mut self, rules: &Rules) -> bool {
+        let Content::Kernel(kernel) = &mut self.0 else {
+            return false;
+        };
+        let found = resolve(rules, kernel);
+        kernel.set_rules(found);
+        true
     }
 
     /// The memory source, with erased data blanked.

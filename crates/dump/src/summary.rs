@@ -41,6 +41,8 @@ pub struct Summary {
     pub guarded: u64,
     /// Page frames that are kept because of a rule.
     pub kept_by_rules: u64,
+    /// Page frames that are kept without their contents because of a rule.
+    pub blanked_by_rules: u64,
     /// Kept page frames whose bytes are all zero.
     pub zero: u64,
     /// True if the dump level counts zero pages as excluded.

@@ -3,6 +3,7 @@
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{FormatError, PageFrame};
 use bigiron_helpers::{Stop, WorkCursor, run};
+use bigiron_kernel::erase::ranges::ERASED;
 use bigiron_kernel::{IoMethod, MemorySource, PageReader, SECTION_FRAMES, SourceError};
 
 use crate::error::DumpError;
@@ -21,6 +22,8 @@ const PAGES_AT_ONCE: usize = 64;
 pub struct Verification {
     /// Pages that were read.
     pub pages: u64,
+    /// Pages among them that rules blanked, which are not compared.
+    pub blank: u64,
     /// Pages that the dump marks as lost.
     pub lost: u64,
     /// Page frames of RAM that the dump excludes.
@@ -59,6 +62,7 @@ impl Verification {
 
     fn merge(&mut self, other: Self) {
         self.pages += other.pages;
+        self.blank += other.blank;
         self.lost += other.lost;
         self.left_out += other.left_out;
         self.damaged += other.damaged;
@@ -101,6 +105,7 @@ pub fn verify(
             dump: dump.reader(IoMethod::Auto),
             source: reference.map(|reference| reference.source().reader(IoMethod::Auto)),
             page_size: 1 << dump.page_shift(),
+            skips_blank: reference.is_some_and(Reference::has_blank_pages),
         };
         let mut present = Bitmap::new(SECTION_FRAMES as usize);
         let mut ram = Bitmap::new(SECTION_FRAMES as usize);
@@ -139,6 +144,8 @@ struct Pair<'a> {
     dump: Box<dyn PageReader + 'a>,
     source: Option<Box<dyn PageReader + 'a>>,
     page_size: usize,
+    /// Pages that rules blanked are not compared.
+    skips_blank: bool,
 }
 
 impl Pair<'_> {
@@ -152,13 +159,15 @@ impl Pair<'_> {
             dump,
             source,
             page_size,
+            skips_blank,
         } = self;
         let next = |from| present.next_run(from, present.len(), PAGES_AT_ONCE);
         read_pages(dump.as_mut(), *page_size, first, 0, next, |frame, pages| {
             match pages {
                 Ok(pages) => {
                     if let Some(source) = source {
-                        compare(source.as_mut(), frame, pages, *page_size)?;
+                        found.blank +=
+                            compare(source.as_mut(), frame, pages, *page_size, *skips_blank)?;
                     }
                     found.pages += (pages.len() / *page_size) as u64;
                 }
@@ -204,14 +213,17 @@ impl Pair<'_> {
     }
 }
 
+/// Compares pages with those of the source; with `skips_blank`, but for blank ones. Returns the
+/// number of these.
 fn compare(
     source: &mut dyn PageReader,
     first: PageFrame,
     pages: &[u8],
     page_size: usize,
-) -> Result<(), DumpError> {
+    skips_blank: bool,
+) -> Result<u64, DumpError> {
     let count = pages.len() / page_size;
-    let mut done = 0;
+    let (mut done, mut blank) = (0, 0);
     while done < count {
         let frame = PageFrame(first.0 + done as u64);
         let theirs = source
@@ -220,26 +232,33 @@ fn compare(
                 frame,
                 reason: format!("it is in the dump but not in the source ({error})"),
             })?;
-        let ours = &pages[done * page_size..][..theirs.len()];
-        if let Some(at) = ours
-            .iter()
-            .zip(theirs)
-            .position(|(ours, theirs)| ours != theirs)
-        {
-            let frame = PageFrame(frame.0 + (at / page_size) as u64);
+        let ours = pages[done * page_size..].chunks_exact(page_size);
+        for (index, (ours, theirs)) in (0..).zip(ours.zip(theirs.chunks_exact(page_size))) {
+            if ours == theirs {
+                continue;
+            }
+            if skips_blank && is_blank(ours) {
+                blank += 1;
+                continue;
+            }
+            let mut bytes = (0..).zip(ours.iter().zip(theirs));
+            let differing = bytes.find(|(_, (ours, theirs))| ours != theirs);
+            let (at, (ours, theirs)) = differing.unwrap_or((0, (&0, &0)));
             return Err(DumpError::Differs {
-                frame,
+                frame: PageFrame(frame.0 + index),
                 reason: format!(
-                    "byte {:#x} is {:#04x} in the dump and {:#04x} in the source",
-                    at % page_size,
-                    ours[at],
-                    theirs[at]
+                    "byte {at:#x} is {ours:#04x} in the dump and {theirs:#04x} in the source"
                 ),
             });
         }
         done += theirs.len() / page_size;
     }
-    Ok(())
+    Ok(blank)
+}
+
+/// Returns true if a page is as rules leave it.
+fn is_blank(page: &[u8]) -> bool {
+    page.iter().all(|byte| *byte == ERASED)
 }
 
 /// Returns true if the page was never written or was cut off with the end of the file.

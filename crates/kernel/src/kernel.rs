@@ -1,6 +1,7 @@
 //! A kernel found in a memory source.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::Endian;
@@ -11,10 +12,11 @@ use bigiron_format::{PhysAddr, VirtAddr};
 use crate::arch::{
     self, Architecture, Entries, Leaf, SeeTables, TableEntry, TableTree, Translator,
 };
-use crate::erase::{EraseMemory, ErasedSource, Erasure};
+use crate::erase::{Blanks, EraseMemory, ErasedSource, Erasure};
 use crate::error::{KernelError, SourceError};
 use crate::kernel_memory::KernelMemory;
 use crate::memory::PhysicalMemory;
+use crate::rules::ResolvedRules;
 use crate::source::{IoMethod, MemorySource, SECTION_FRAMES, Source};
 use crate::vmcoreinfo;
 use crate::xen;
@@ -30,6 +32,7 @@ pub struct Kernel<'a> {
     note_damage: Option<String>,
     damage: Option<&'a str>,
     erased: Option<ErasedSource<'a>>,
+    rules: Option<Arc<ResolvedRules>>,
 }
 
 impl<'a> Kernel<'a> {
@@ -163,6 +166,7 @@ impl<'a> Kernel<'a> {
             note_damage: None,
             damage: source.damage(),
             erased: None,
+            rules: None,
         };
         kernel.utsname = kernel.read_utsname();
         Ok(kernel)
@@ -208,16 +212,34 @@ impl<'a> Kernel<'a> {
         }
     }
 
-    /// Returns true if data is erased.
+    /// Returns true if data is erased, other than by rules.
     pub fn is_erased(&self) -> bool {
-        self.erased.is_some()
+        let erased = self.erased.as_ref();
+        erased.is_some_and(|erased| !erased.blanks().as_slice().is_empty())
     }
 
     /// Erases data from dumps as `erasure` says. Reads of the kernel itself are not affected.
     pub fn erase(&mut self, erasure: Erasure) {
         let erased = ErasedSource::new(self.memory.source(), erasure.blanks, &erasure.info);
         self.blank_names(&erased);
-        self.erased = Some(erased);
+        self.erased = Some(erased.with_rules(self.rules.clone()));
+    }
+
+    /// Sets the rules for the pages of dumps. Reads of the kernel itself are not affected.
+    pub fn set_rules(&mut self, rules: ResolvedRules) {
+        let rules = Arc::new(rules);
+        if rules.blank_any() {
+            let erased = self.erased.take();
+            let erased = erased
+                .unwrap_or_else(|| ErasedSource::new(self.memory.source(), Blanks::default(), ""));
+            self.erased = Some(erased.with_rules(Some(rules.clone())));
+        }
+        self.rules = Some(rules);
+    }
+
+    /// The rules for the pages of dumps, if there are any.
+    pub fn rules(&self) -> Option<&ResolvedRules> {
+        self.rules.as_deref()
     }
 
     /// The system names: from memory, otherwise as far as known.

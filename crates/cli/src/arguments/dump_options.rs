@@ -13,7 +13,6 @@ use super::compression::CompressionArgument;
 use super::format::Format;
 use super::{InputArguments, TimeoutArguments, threads};
 use crate::report_first::ReportArguments;
-use crate::rules;
 use crate::size;
 use crate::then_boot::BootArguments;
 
@@ -111,7 +110,7 @@ pub struct DumpOptionArgs {
     /// left out as a whole, so that some struct pages of excluded pages remain.
     #[arg(long, value_name = "OF", default_value = "all")]
     pub struct_pages: StructPages,
-    /// Keep and drop pages by the rules in FILE, whatever the dump level says
+    /// Keep, drop and blank pages by the rules in FILE, whatever the dump level says
     ///
     /// A rule that cannot be resolved is left out with a warning, and so is a file that cannot be
     /// read: neither costs the dump. `bigiron rules check` checks them beforehand.
@@ -334,11 +333,6 @@ impl DumpOptionArgs {
             level: self.levels().first().copied().unwrap_or(DumpLevel::MAX),
             owners: self.owners(),
             without_struct_pages: self.struct_pages == StructPages::Kept,
-            rules: self
-                .rules
-                .as_deref()
-                .map(rules::read_or_warn)
-                .unwrap_or_default(),
             threads: threads(self.threads),
             memory: self
                 .memory_limit

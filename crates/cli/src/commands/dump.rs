@@ -16,7 +16,7 @@ use crate::arguments::{DumpArguments, DumpOptionArgs};
 use crate::attempts::{Attempts, NamedOutput};
 use crate::memory_limit;
 use crate::tell::tell;
-use crate::{bus_error, domain, online_cpus, report_first, source, subject, summary};
+use crate::{bus_error, domain, online_cpus, report_first, rules, source, subject, summary};
 use crate::{signals, timeout, vmlinux};
 
 /// The memory of the crashed kernel, in its capture kernel.
@@ -94,7 +94,7 @@ pub fn make(
     };
     let dom0 = subject::dom0(&opened, &known, &options);
     let found = Kernel::find(&opened, given, options.io, cache_pages);
-    let subject = match &arguments.erase.erase {
+    let mut subject = match &arguments.erase.erase {
         Some(config) => {
             let mut kernel =
                 found.map_err(|error| source::name_error(error.into(), opened.path()))?;
@@ -109,6 +109,9 @@ pub fn make(
             return report_first::write(subject.kernel(), output, arguments.overwrite);
         }
         more.report.precede(subject.kernel(), arguments.overwrite);
+    }
+    if let Some(rules) = &arguments.rules {
+        rules::apply(rules, &mut subject);
     }
     let mut levels = arguments.levels();
     if levels.is_empty() {

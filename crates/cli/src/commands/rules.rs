@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use bigiron_kernel::rules::{ResolvedRules, Rules};
+use bigiron_kernel::rules::{Rules, resolve};
 use bigiron_kernel::{Kernel, RUNNING_KERNEL};
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -99,7 +99,7 @@ fn unresolved(rules: &Rules) -> Vec<Row> {
 }
 
 fn resolved(rules: &Rules, kernel: &Kernel) -> Vec<Row> {
-    let resolved = ResolvedRules::find(rules, kernel);
+    let resolved = resolve(rules, kernel);
     let rows = resolved.as_slice().iter().map(|rule| Row {
         name: rule.name.clone(),
         action: rule.action.name(),
@@ -117,13 +117,13 @@ fn show(arguments: &CheckArguments, rows: &[Row], page_size: u64) -> anyhow::Res
         text.push('\n');
     } else {
         for row in rows {
-            let _ = write!(text, "{:4} {:40}", row.action, row.name);
+            let _ = write!(text, "{:5} {:40}", row.action, row.name);
             if let (Some(pages), Some(seconds)) = (row.pages, row.seconds) {
                 let (bytes, pages) = (size::format(pages * page_size), size::group(pages));
                 let _ = write!(text, " {pages:>12} pages {bytes:>11} {seconds:>8.3} s");
             }
             let _ = match &row.problem {
-                Some(problem) => writeln!(text, "\n     {problem}"),
+                Some(problem) => writeln!(text, "\n      {problem}"),
                 None => writeln!(text),
             };
         }

@@ -61,6 +61,9 @@ struct Result {
     against: Option<PathBuf>,
     complete: bool,
     pages: u64,
+    /// Pages that rules blanked, which are not compared.
+    #[serde(skip_serializing_if = "is_zero")]
+    blank: u64,
     lost: u64,
     damaged: u64,
     left_out: u64,
@@ -74,6 +77,14 @@ struct Result {
     /// Defects of a vmdump outside its pages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     findings: Vec<String>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Verifies a dump and prints the result.
@@ -141,6 +152,7 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
             && found.missing == 0
             && findings.is_empty(),
         pages: found.pages,
+        blank: found.blank,
         lost: found.lost,
         damaged: found.damaged,
         left_out: found.left_out,
@@ -165,6 +177,9 @@ pub fn run(arguments: &VerifyArguments) -> anyhow::Result<()> {
             size::group(result.left_out),
             size::group(result.lost),
         );
+        if result.blank > 0 {
+            let _ = write!(text, ", {} blank by rules", size::group(result.blank));
+        }
         if result.damaged > 0 {
             let _ = write!(text, ", {} damaged", size::group(result.damaged));
         }

@@ -124,6 +124,72 @@ fn page_cache_of_a_file_system_is_kept_at_level_31() {
 }
 
 #[test]
+fn blank_pages_are_dumped_without_their_contents_where_the_level_keeps_them() {
+    let (_directory, path) = lab();
+    let anonymous = prepared("anon_equal");
+    let address = anonymous[0] as u64 * 4096;
+    // Of all memory, so that the kernel's own pages are among it.
+    let rules = format!(
+        "[[rule]]\naction = \"keep\"\nphysical = \"{address:#x}-{address:#x}\"\n\
+         [[rule]]\naction = \"blank\"\nnode = 0\n"
+    );
+    let (without, report) = dump(&path, &rules);
+    assert_eq!(report["pages"]["kept_by_rules"], 1);
+    assert!(report["pages"]["blanked_by_rules"].as_u64() > Some(1000));
+    let (output, whole, file) = (
+        path.join("dump"),
+        path.join("sample"),
+        path.join("rules.toml"),
+    );
+    for (format, level) in [
+        ("kdump", "1"),
+        ("kdump", "0"),
+        ("elf", "1"),
+        ("vmdump", "1"),
+    ] {
+        let words = [
+            "dump",
+            "-d",
+            level,
+            "-f",
+            format,
+            "--json",
+            "--overwrite",
+            "--rules",
+        ];
+        let words = [&words[..], &[arg(&file), arg(&whole), arg(&output)]].concat();
+        let outcome = finish(command(&words).spawn().unwrap()).code(0);
+        let report: Value = serde_json::from_str(&outcome.text()).unwrap();
+        let blanked = report["pages"]["blanked_by_rules"].as_u64().unwrap();
+        let made = Source::open(std::slice::from_ref(&output)).unwrap();
+        let mut reader = made.memory().reader(IoMethod::Auto);
+        let mut is_blank = |frame: usize| {
+            let pages = reader.pages(PageFrame(frame as u64), 1).unwrap();
+            pages.iter().all(|byte| *byte == b'X')
+        };
+        assert!(
+            !is_blank(anonymous[0]) && is_blank(anonymous[1]),
+            "{format}"
+        );
+        let kept = present(&made);
+        assert!(kept.count() > present(&without).count());
+        let blank = (0..kept.len()).filter(|frame| kept.get(*frame) && is_blank(*frame));
+        assert_eq!(blank.count() as u64, blanked, "{format}");
+        // The kernel itself is whole.
+        let kernel = Kernel::find(&made, None, IoMethod::Auto, 64).unwrap();
+        assert!(bigiron_kernel::printk::Log::open(&kernel).is_ok());
+        assert!(Program::open(&kernel).is_ok());
+        let verified = ["verify", "--json", arg(&output), "--against", arg(&whole)];
+        let verified = finish(command(&verified).spawn().unwrap()).code(0);
+        let verified: Value = serde_json::from_str(&verified.text()).unwrap();
+        assert_eq!(
+            (&verified["blank"], &verified["complete"]),
+            (&blanked.into(), &true.into())
+        );
+    }
+}
+
+#[test]
 fn the_first_rule_that_names_a_page_counts_and_the_kernels_own_pages_stay() {
     let (_directory, path) = lab();
     let anonymous = prepared("anon_equal");

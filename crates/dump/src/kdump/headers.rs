@@ -15,7 +15,7 @@ pub(super) fn make_headers(job: &DumpJob, compression: PageCompression) -> Kdump
     let subject = job.subject;
     let source = subject.source();
     let text = subject.vmcoreinfo_text();
-    let rules = job.filter.rules().record();
+    let rules = job.record_of_rules();
     let notes = output_notes(source, text, NotesGoal::Header, &rules);
     let block_size = job.page_size() as u32;
     let end_frame = job.filter.end_frame().0;

@@ -91,7 +91,7 @@ impl FormatWriter for VmdumpWriter<'_, '_> {
     type Layout = VmdumpLayout;
 
     fn lay_out(&self, kept: &KeptPages) -> Result<VmdumpLayout, DumpError> {
-        let rules = self.job.filter.rules().record();
+        let rules = self.job.record_of_rules();
         let map = CoreMap::of(kept.job.subject, self.job.left_out(), &rules)?;
         let header = self.make_header(&map);
         let (placer, first) = Placer::new(&header);

@@ -101,7 +101,7 @@ pub struct Filter<'a, 's> {
     /// The page frames that no class excludes.
     guarded: GuardedFrames,
     /// What the user keeps and drops, whatever the class.
-    rules: ResolvedRules,
+    rules: Option<&'a ResolvedRules>,
     /// Pages of the memory map to exclude; see [`Self::leave_out`].
     vacant: OnceLock<FrameSet>,
     /// The Xen host, and whose page frames are kept.
@@ -113,7 +113,7 @@ pub struct Filter<'a, 's> {
 impl<'a, 's> Filter<'a, 's> {
     /// Creates a filter for `level`. Levels 0 and 1 read struct pages only for poisoned and
     /// offline memory, provided that VMCOREINFO knows poisoned pages (as makedumpfile does),
-    /// and also work without struct pages.
+    /// and also work without struct pages. The kernel's rules keep and drop pages whatever the level.
     pub fn new(kernel: &'a Kernel<'s>, level: DumpLevel) -> Result<Self, KernelError> {
         let find = || -> Result<_, KernelError> {
             let layout = PageLayout::new(kernel.info(), kernel.source().endian())?;
@@ -146,7 +146,7 @@ impl<'a, 's> Filter<'a, 's> {
             described_end,
             struct_pages,
             guarded,
-            rules: ResolvedRules::default(),
+            rules: kernel.rules(),
             vacant: OnceLock::new(),
             blind,
             end: kernel.source().end_frame(),
@@ -169,7 +169,7 @@ impl<'a, 's> Filter<'a, 's> {
             end: source.end_frame(),
             described_end: None,
             guarded: GuardedFrames::default(),
-            rules: ResolvedRules::default(),
+            rules: None,
             vacant: OnceLock::new(),
             owners: None,
             dom0: None,
@@ -253,16 +253,6 @@ impl<'a, 's> Filter<'a, 's> {
         }
     }
 
-    /// Keeps and drops pages by rules.
-    pub fn set_rules(&mut self, rules: ResolvedRules) {
-        self.rules = rules;
-    }
-
-    /// The rules.
-    pub fn rules(&self) -> &ResolvedRules {
-        &self.rules
-    }
-
     /// Excludes what lies behind the last struct page, such as video memory in QEMU's dumps, as
     /// makedumpfile does in kdump-compressed files. Where struct pages cannot be found, nothing
     /// is excluded; that is an error only at levels that need them.
@@ -323,7 +313,12 @@ impl<'a, 's> Filter<'a, 's> {
             self.scan_guarded(reader, first, by_rule, kept, &mut result)?;
         }
         if let Some(rules) = rules {
-            result.excluded.rules = self.drop_by_rules(first, rules, kept);
+            let before = kept.count();
+            kept.and_not(&rules.drop);
+            result.excluded.rules = before - kept.count();
+            let mut blank = rules.blank;
+            blank.and(kept);
+            result.blanked_by_rules = blank.count();
         }
         result.excluded.struct_pages = self.exclude_vacant(first, kept);
         result.kept = kept.count();

@@ -124,6 +124,8 @@ pub struct SectionResult {
     pub guarded: GuardedCounts,
     /// Page frames that are kept because of a rule.
     pub kept_by_rules: u64,
+    /// Page frames that are kept without their contents because of a rule.
+    pub blanked_by_rules: u64,
     /// Page frames of RAM whose struct pages are not read, because the dump has too little memory
     /// to hold them. They are kept.
     pub undescribed: u64,

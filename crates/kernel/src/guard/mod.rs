@@ -15,6 +15,7 @@ use crate::kernel::Kernel;
 use crate::mem_map::MemMap;
 use crate::printk::Log;
 use crate::source::SECTION_FRAMES;
+use crate::struct_pages::described_end;
 use crate::zones;
 
 pub use set::{GuardedFrames, GuardedUse};
@@ -32,6 +33,15 @@ const MAX_CPUS: u32 = 1 << 14;
 const MAX_TABLE_BYTES: u64 = 1 << 32;
 /// Large pages of the image's mapping (2 MiB on x86-64), at whose end freed memory may follow.
 const IMAGE_ALIGNMENT: u64 = 2 << 20;
+
+/// Finds the guarded page frames of a kernel; none if its memory map is not found.
+pub fn of(kernel: &Kernel) -> GuardedFrames {
+    let map = MemMap::find(kernel);
+    map.map_or_else(
+        |_| GuardedFrames::default(),
+        |map| find(kernel, &map, described_end(kernel, &map)),
+    )
+}
 
 /// Finds the guarded page frames of a kernel whose memory map is `map`. The struct pages from
 /// `described_end` on are not read by anyone (see [`described_end`](crate::struct_pages::described_end)).

@@ -9,8 +9,8 @@ use crate::kernel::Kernel;
 use crate::mem_map::MemMap;
 use crate::page::PageLayout;
 
-/// Adds the page frames of objects in memory: to keep, those that have any of it; to drop, those
-/// that have nothing else. Returns why some of them are not found.
+/// Adds the page frames of objects in memory: to keep, those that have any of it; to drop and to
+/// blank, those that have nothing else. Returns why some of them are not found.
 pub(super) fn add_bytes(
     kernel: &Kernel,
     objects: &Objects,
@@ -26,7 +26,7 @@ pub(super) fn add_bytes(
         };
         let (mut at, end) = match action {
             Action::Keep => (*address & !(page - 1), end),
-            Action::Drop => (address.next_multiple_of(page), end & !(page - 1)),
+            Action::Drop | Action::Blank => (address.next_multiple_of(page), end & !(page - 1)),
         };
         while at < end {
             match kernel.translate(VirtAddr(at)) {

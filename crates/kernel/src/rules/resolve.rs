@@ -1,16 +1,16 @@
 //! Finds the page frames of each rule.
 
-use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use bigiron_format::bitmap::Bitmap;
 use bigiron_format::{PageFrame, VirtAddr};
 
 use super::owners::{self, Owner};
+use super::resolved::{ResolvedRule, ResolvedRules};
 use super::rule::{Action, Rule, Rules, Selector};
 use super::{objects, processes};
 use crate::erase::Walker;
 use crate::frame_set::FrameSet;
+use crate::guard;
 use crate::kernel::Kernel;
 use crate::symbols::kallsyms;
 use crate::types::btf;
@@ -18,132 +18,54 @@ use crate::types::btf;
 /// Maximum number of nodes (CONFIG_NODES_SHIFT is at most 10).
 const MAX_NODES: u64 = 1 << 12;
 
-/// The page frames of a rule.
-#[derive(Clone, Debug)]
-pub struct ResolvedRule {
-    /// Name of the rule.
-    pub name: String,
-    /// What happens to them.
-    pub action: Action,
-    /// The page frames.
-    pub frames: FrameSet,
-    /// Why some or all of them are not known; `None` if they are.
-    pub problem: Option<String>,
-    /// Time that finding them took. Rules by owner share one pass over all struct pages, which
-    /// counts for the first of them.
-    pub time: Duration,
-}
-
-/// The page frames of all rules, in order. For a page frame of several rules the first one counts.
-#[derive(Clone, Debug, Default)]
-pub struct ResolvedRules(Vec<ResolvedRule>);
-
-impl ResolvedRules {
-    /// Resolves `rules` for a kernel. A rule that cannot be resolved has no page frames.
-    pub fn find(rules: &Rules, kernel: &Kernel) -> Self {
-        let mut resolved: Vec<_> = rules.0.iter().map(ResolvedRule::empty).collect();
-        let needs_names =
-            |rule: &Rule| !matches!(rule.selector, Selector::Physical(_) | Selector::Node(_));
-        let names = match rules.0.iter().any(needs_names) {
-            true => names(kernel),
-            false => Err(String::new()),
-        };
-        let walker = match &names {
-            Ok((symbols, types)) => {
-                let moved = kernel.info().kernel_offset().unwrap_or(0);
-                Ok(Walker::new(kernel, symbols, types, moved))
-            }
-            Err(error) => Err(error.clone()),
-        };
-        let mut by_owner = Vec::new();
-        for (index, (rule, found)) in rules.0.iter().zip(&mut resolved).enumerate() {
-            let begin = Instant::now();
-            match &walker {
-                Ok(walker) => match Owner::of(walker, index, &rule.selector) {
-                    Some(Ok(owner)) => by_owner.push(owner),
-                    Some(Err(error)) => found.problem = Some(error),
-                    None => found.resolve(rule, kernel, Ok(walker)),
-                },
-                Err(error) => found.resolve(rule, kernel, Err(error)),
-            }
-            found.time = begin.elapsed();
+/// Resolves `rules` for a kernel. A rule that cannot be resolved has no page frames.
+pub fn resolve(rules: &Rules, kernel: &Kernel) -> ResolvedRules {
+    let mut resolved: Vec<_> = rules.0.iter().map(ResolvedRule::empty).collect();
+    let needs_names =
+        |rule: &Rule| !matches!(rule.selector, Selector::Physical(_) | Selector::Node(_));
+    let names = match rules.0.iter().any(needs_names) {
+        true => names(kernel),
+        false => Err(String::new()),
+    };
+    let walker = match &names {
+        Ok((symbols, types)) => {
+            let moved = kernel.info().kernel_offset().unwrap_or(0);
+            Ok(Walker::new(kernel, symbols, types, moved))
         }
-        if let (Ok(walker), Some(first)) = (&walker, by_owner.first()) {
-            let (first, begin) = (first.index, Instant::now());
-            let scanned = owners::scan(kernel, walker, &mut by_owner);
-            for mut owner in by_owner {
-                let problem = scanned.clone().err().or_else(|| owner.problem());
-                if let Some(found) = resolved.get_mut(owner.index) {
-                    found.frames = owner.frames;
-                    found.problem = problem;
-                }
-            }
-            if let Some(found) = resolved.get_mut(first) {
-                found.time += begin.elapsed();
+        Err(error) => Err(error.clone()),
+    };
+    let mut by_owner = Vec::new();
+    for (index, (rule, found)) in rules.0.iter().zip(&mut resolved).enumerate() {
+        let begin = Instant::now();
+        match &walker {
+            Ok(walker) => match Owner::of(walker, index, &rule.selector) {
+                Some(Ok(owner)) => by_owner.push(owner),
+                Some(Err(error)) => found.problem = Some(error),
+                None => found.resolve(rule, kernel, Ok(walker)),
+            },
+            Err(error) => found.resolve(rule, kernel, Err(error)),
+        }
+        found.time = begin.elapsed();
+    }
+    if let (Ok(walker), Some(first)) = (&walker, by_owner.first()) {
+        let (first, begin) = (first.index, Instant::now());
+        let scanned = owners::scan(kernel, walker, &mut by_owner);
+        for mut owner in by_owner {
+            let problem = scanned.clone().err().or_else(|| owner.problem());
+            if let Some(found) = resolved.get_mut(owner.index) {
+                found.frames = owner.frames;
+                found.problem = problem;
             }
         }
-        resolved.iter_mut().for_each(ResolvedRule::finish);
-        Self(resolved)
-    }
-
-    /// The rules.
-    pub fn as_slice(&self) -> &[ResolvedRule] {
-        &self.0
-    }
-
-    /// Returns true if no rule has a page frame.
-    pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|rule| rule.frames.is_empty())
-    }
-
-    /// Warnings for people, one for each rule that has a problem.
-    pub fn warnings(&self) -> impl Iterator<Item = String> {
-        self.0.iter().filter_map(|rule| {
-            let problem = rule.problem.as_ref()?;
-            Some(format!("rule \"{}\": {problem}", rule.name))
-        })
-    }
-
-    /// A line for each rule, for the dump itself.
-    pub fn record(&self) -> String {
-        let mut text = String::new();
-        for rule in &self.0 {
-            let (action, count) = (rule.action.name(), rule.frames.len());
-            let _ = writeln!(text, "rule {action} {count} pages: {}", rule.name);
-        }
-        text
-    }
-
-    /// Sets the bits of the section that begins with `first` that rules keep and that they drop.
-    pub fn mark(&self, first: PageFrame, keep: &mut Bitmap, drop: &mut Bitmap) {
-        let mut bits = Bitmap::new(keep.len());
-        for rule in &self.0 {
-            if rule.frames.is_empty() {
-                continue;
-            }
-            bits.clear();
-            rule.frames.mark(first, &mut bits);
-            bits.and_not(keep);
-            bits.and_not(drop);
-            match rule.action {
-                Action::Keep => keep.or(&bits),
-                Action::Drop => drop.or(&bits),
-            }
+        if let Some(found) = resolved.get_mut(first) {
+            found.time += begin.elapsed();
         }
     }
+    resolved.iter_mut().for_each(ResolvedRule::finish);
+    ResolvedRules::new(resolved, guard::of(kernel))
 }
 
 impl ResolvedRule {
-    fn empty(rule: &Rule) -> Self {
-        Self {
-            name: rule.name.clone(),
-            action: rule.action,
-            frames: FrameSet::large(),
-            problem: None,
-            time: Duration::ZERO,
-        }
-    }
-
     fn resolve(&mut self, rule: &Rule, kernel: &Kernel, walker: Result<&Walker, &String>) {
         let frames = &mut self.frames;
         let walker = walker.map_err(Clone::clone);
@@ -197,15 +119,15 @@ fn names(kernel: &Kernel) -> Result<(crate::symbols::Symbols, btf::Btf), String>
     Ok((symbols, types))
 }
 
-/// Adds ranges of physical addresses: to keep, page frames that have any of them; to drop, those
-/// that have nothing else.
+/// Adds ranges of physical addresses: to keep, page frames that have any of them; to drop and to
+/// blank, those that have nothing else.
 fn add_ranges(kernel: &Kernel, ranges: &[(u64, u64)], action: Action, frames: &mut FrameSet) {
     let shift = kernel.source().page_shift();
     for (first, last) in ranges {
         let end = last.saturating_add(1);
         let (start, end) = match action {
             Action::Keep => (first >> shift, (last >> shift) + 1),
-            Action::Drop => (first.div_ceil(1 << shift), end >> shift),
+            Action::Drop | Action::Blank => (first.div_ceil(1 << shift), end >> shift),
         };
         frames.add(PageFrame(start), PageFrame(end));
     }

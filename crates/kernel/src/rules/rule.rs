@@ -39,6 +39,8 @@ pub enum Action {
     Keep,
     /// They are not dumped.
     Drop,
+    /// They are dumped without their contents, if the dump level keeps them.
+    Blank,
 }
 
 impl Action {
@@ -47,6 +49,7 @@ impl Action {
         match self {
             Self::Keep => "keep",
             Self::Drop => "drop",
+            Self::Blank => "blank",
         }
     }
 }
@@ -141,7 +144,11 @@ impl Rule {
         let action = match find("action").map(|entry| (entry.line, &entry.value)) {
             Some((_, Value::Text(word))) if word == "keep" => Action::Keep,
             Some((_, Value::Text(word))) if word == "drop" => Action::Drop,
-            Some((line, _)) => return Err(at(line, "action is \"keep\" or \"drop\"".into())),
+            Some((_, Value::Text(word))) if word == "blank" => Action::Blank,
+            Some((line, _)) => {
+                let words = "action is \"keep\", \"drop\" or \"blank\"";
+                return Err(at(line, words.into()));
+            }
             None => return Err(at(table.line, "the rule has no action".into())),
         };
         let mut selectors = table
@@ -307,7 +314,7 @@ bytes = "buffer.data size buffer.length"
             (
                 "[[rule]]\naction = \"hide\"\nnode = 1",
                 2,
-                "\"keep\" or \"drop\"",
+                "\"keep\", \"drop\" or \"blank\"",
             ),
             ("[[rule]]\naction = \"drop\"", 1, "one of physical"),
             (
