@@ -74,6 +74,31 @@ user_cgroup() {
     echo "faults: ready"
 }
 
+# A memory cgroup with anonymous memory, page cache and tmpfs, and the kernel's own counts of them.
+user_charged() {
+    mount -t cgroup2 cgroup2 /sys/fs/cgroup || fail "mount cgroup2"
+    echo +memory >/sys/fs/cgroup/cgroup.subtree_control || fail "memory cgroups"
+    mkdir /sys/fs/cgroup/charged /tmpfs
+    mount -t ext4 /dev/vda /mnt || fail "mount"
+    mount -t tmpfs tmpfs /tmpfs || fail "mount tmpfs"
+    sh -c '
+        echo $$ >/sys/fs/cgroup/charged/cgroup.procs
+        for directory in /mnt /tmpfs; do
+            dd if=/dev/urandom of=$directory/file bs=64k count=64 2>/dev/null
+        done
+        text=$(dd if=/dev/urandom bs=64k count=48 2>/dev/null | base64)
+        : >/ready
+        while true; do read -r -t 3600 _; done </dev/console
+        echo "$text"
+    ' &
+    while [ ! -e /ready ]; do sleep 1; done
+    sync
+    # The free pages of the CPUs, and the batches of charges.
+    sleep 2
+    sed -n 's/^\(anon\|file\|shmem\) /faults: charged &/p' /sys/fs/cgroup/charged/memory.stat
+    echo "faults: ready"
+}
+
 # Processes that are stopped, traced by nobody, or wait for a pipe, and a child that became a zombie.
 user_stopped() {
     sleep 3600 &

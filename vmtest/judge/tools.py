@@ -150,6 +150,10 @@ class Bigiron:
             return []
         return [json.loads(line) for line in self._output(command, "--json", str(dump), *wanted).splitlines()]
 
+    def json(self, *arguments: str) -> Any:
+        """Returns the machine-readable output of any command."""
+        return json.loads(self._output(*arguments))
+
     def _output(self, *arguments: str) -> bytes:
         command = [str(self.program), *arguments]
         ended = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
