@@ -59,13 +59,14 @@ class Answers:
                 continue
 
 
-def plan(order: Sequence[str], port: int) -> Plan:
+def plan(order: Sequence[str], series: str, port: int) -> Plan:
     """Returns the plan of a guest that crashes once for each way."""
     makedumpfile = shutil.which("makedumpfile")
     if not makedumpfile:
         raise Unavailable("makedumpfile is not installed. Install with: apt-get install makedumpfile")
     return Plan(
         "ways",
+        series=series,
         ram_mib=RAM_MIB,
         crashkernel="320M",
         cached_mib=CACHED_MIB,
@@ -110,11 +111,15 @@ class Ways(Serviced):
         return [after - before for before, after in zip(ends, ends[1:])]
 
 
-def one_round(order: Sequence[str], program: Path, accel: str) -> dict[str, dict[str, object]]:
+def one_round(order: Sequence[str], series: str, program: Path, accel: str) -> dict[str, dict[str, object]]:
     """Runs a guest by all ways, and returns for each the seconds of its stages and the size of its dump."""
-    with Answers() as answers, Ways(plan(order, answers.port), program, accel) as guest:
+    with Answers() as answers, Ways(plan(order, series, answers.port), program, accel) as guest:
         if missing := set(range(2, len(order) + 2)) - set(answers.first):
             raise LabError(f"no answer of the boots {missing}\n{guest.tail()}")
+        marks = {mark for mark, _ in guest.events}
+        for boot, way in enumerate(order, 2):
+            if (f"direct-{boot}" in marks) != (way in ("kexec", "memory")):
+                raise LabError(f"the boot after the way {way} is not the expected one\n{guest.tail()}")
         save = guest.ran("save")
         if (save.get("summary") or {}).get("complete") is not True:
             raise LabError(f"the dump in memory was not saved: {save}\n{guest.tail()}")

@@ -34,6 +34,7 @@ serve() {
 }
 
 served() {
+    ! grep -q bigiron.direct /proc/cmdline || mark "direct-$1"
     serve "$1"
     way=$(word vmtest.ways | cut -d, -f"$1")
     before=$(word vmtest.ways | cut -d, -f"$(($1 - 1))")
