@@ -78,7 +78,7 @@ class Machine:
         accel: str,
         cpus: int | str = 2,
         processor: str | None = None,
-        more: Sequence[str] = (),
+        more: Sequence[str | Path] = (),
         reboots: bool = False,
         architecture: Architecture = ARCHITECTURES[NATIVE],
     ) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import capture_image, disks, initramfs, kernels, notes, qemu, tools
+from . import capture_image, device_tree, disks, initramfs, kernels, notes, qemu, tools
+from .architectures import NATIVE
 from .errors import LabError
 from .recipes import EVERY_CLASS, Recipe
 
@@ -27,11 +28,14 @@ class Plan:
 
     script: str  # a file of guest-service/scenarios, without .sh
     series: str = "6.1"
+    architecture: str = NATIVE
     ram_mib: int = 1024
     crashkernel: str = "256M"
     cached_mib: int = 64
     kept: str = "memmap=128M!0x20000000"  # empty: the production kernel keeps no memory
     capture_kept: str = "memmap=128M!0x20000000"
+    # Start and size in bytes of memory that the device tree keeps, where memmap= does not exist.
+    kept_range: tuple[int, int] | None = None
     cpus: int = 2
     drive: str = "cache=unsafe"  # options of QEMU's -drive for the disks that dumps go to
     words: str = ""  # more of the production kernel's command line
@@ -72,8 +76,9 @@ class Serviced:
 
     def _run(self, program: Path, accel: str) -> None:
         plan, work = self.plan, self.work
-        tools.need("qemu-system-x86_64", "mke2fs")
-        kernel = kernels.get(plan.series)
+        tools.need("mke2fs")
+        kernel = kernels.get(plan.series, architecture=plan.architecture)
+        tools.need(kernel.architecture.qemu)
         archive = initramfs.Archive()
         archive.add_file("init", (GUEST / "init").read_bytes(), executable=True)
         archive.add_file("bigiron", program.read_bytes(), executable=True)
@@ -101,6 +106,11 @@ class Serviced:
     def _machine(self, kernel: kernels.Kernel, accel: str) -> None:
         """Runs the machine until it is off, or resets."""
         plan = self.plan
+        more: list[str | Path] = []
+        if plan.kept_range:
+            start, size = plan.kept_range
+            tree = device_tree.with_kept_memory(kernel.architecture, plan.ram_mib, plan.cpus, start, size, self.work)
+            more += ["-dtb", tree]
         machine = qemu.Machine(
             self.work,
             kernel=kernel.vmlinuz,
@@ -113,7 +123,9 @@ class Serviced:
             accel=accel,
             cpus=plan.cpus,
             reboots=plan.reboots,
+            architecture=kernel.architecture,
             more=[
+                *more,
                 *(
                     word
                     for image in (self.dump_disk, self.saved_disk)
@@ -176,7 +188,7 @@ class Serviced:
 
     def saved(self, name: str) -> Path:
         """Copies a file from the disk of saved dumps."""
-        target = self.work / f"fetched-{name}"
+        target = self.work / f"fetched-{name.replace('/', '-')}"
         tools.run(["/usr/sbin/debugfs", "-R", f"dump /{name} {target}", self.saved_disk])
         if not target.exists() or not target.stat().st_size:
             raise LabError(f"no file {name} on the disk\n{self.tail()}")

@@ -204,6 +204,23 @@ def smallest(ran: Serviced, bigiron: Bigiron) -> Verdict:
     return verdict
 
 
+def arm64(ran: Serviced, bigiron: Bigiron) -> Verdict:
+    """Judges two dumps that waited in memory kept by the device tree: through a reset, and through a kexec."""
+    verdict = Verdict("arm64")
+    _boots(verdict, ran, 3)
+    for name in ("disk-reset", "memory-reset", "check", "disk", "memory-kexec"):
+        verdict.require(_status(ran, name) == 0, f"{name} failed: {ran.ran(name)}\n{ran.tail()}")
+    for name in ("save", "save-direct"):
+        save = ran.ran(name).get("summary") or {}
+        verdict.require(save.get("complete") is True and save.get("mark_cleared") is True, f"not saved: {save}\n{ran.tail()}")
+    for number in (0, 1):
+        saved = ran.saved(f"vmdump.{number}")
+        verdict.require(bigiron.verify(saved) == 0, f"bigiron verify fails on dump {number}")
+        _log_has(verdict, bigiron, saved, f"marker before panic {number + 1}")
+    _same_pages(verdict, bigiron, ran.saved("vmdump.0"), ran.saved("disk/vmdump.0"))
+    return verdict
+
+
 SCENARIOS = (
     Scenario("direct", "panic, dump in memory, production kernel by kexec with all its memory, saved once; second crash", Plan("direct"), direct),
     Scenario("direct-6.12", "the same with Linux 6.12", Plan("direct", series="6.12"), direct),
@@ -230,6 +247,15 @@ SCENARIOS = (
     Scenario(
         "smallest", "the image of packaging/capture/make-initramfs: dump in memory, and production by kexec",
         Plan("smallest", image="-d 31 -f vmdump --then-boot auto"), smallest,
+    ),
+    Scenario(
+        "arm64", "arm64: memory kept by the device tree; a dump in it survives a reset, and a kexec by kexec-tools",
+        Plan(
+            "arm64", series="6.12", architecture="arm64", kept_range=(0x6000_0000, 128 << 20), kept="vmtest.kept mem=512M",
+            capture_kept="vmtest.kept", modules=("of_pmem",), reboots=True, timeout=400,
+            # With LPA2 and five levels, kexec_load of 6.12 faults in trans_pgd_create_copy().
+            devices=("-cpu", "max,pauth-impdef=on,lpa2=off"),
+        ), arm64,
     ),
     Scenario(
         "died", "a capture kernel that hangs: the watchdog resets the machine, and the reason is in memory",

@@ -35,6 +35,7 @@ PACKAGE_OF = {
     "strace": "strace",
     "debootstrap": "debootstrap",
     "dmsetup": "dmsetup",
+    "fdtput": "device-tree-compiler",
     "cpio": "cpio",
     "depmod": "kmod",
 }

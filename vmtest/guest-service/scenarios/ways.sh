@@ -31,6 +31,8 @@ serve() {
     httpd -h /www
     mark "http-$1"
     while [ ! -e /asked ]; do sleep 0.1; done
+    # For the answer to arrive.
+    sleep 1
 }
 
 served() {
