@@ -10,6 +10,8 @@ use crate::commands::cpu;
 use crate::commands::dmesg;
 #[cfg(feature = "mount")]
 use crate::fuse;
+#[cfg(feature = "objects")]
+use crate::objects;
 use crate::{makedumpfile, savecore};
 
 /// Pattern by which an alias is recognised.
@@ -19,7 +21,12 @@ enum Name {
     /// File name of the program, or its first argument: `bigiron makedumpfile …`.
     ProgramOrCommand(&'static str),
     /// Leading arguments of a helper process that the program starts.
-    #[cfg(any(feature = "hotplug", feature = "memory", feature = "mount"))]
+    #[cfg(any(
+        feature = "hotplug",
+        feature = "memory",
+        feature = "mount",
+        feature = "objects"
+    ))]
     Arguments(&'static [&'static str]),
 }
 
@@ -46,6 +53,11 @@ const ALIASES: &[Alias] = &[
     Alias {
         name: Name::Arguments(&fuse::helper::HELPER),
         run: |_, arguments| fuse::helper::run(&arguments),
+    },
+    #[cfg(feature = "objects")]
+    Alias {
+        name: Name::Arguments(&objects::helper::HELPER),
+        run: |_, _| objects::helper::run(),
     },
     Alias {
         name: Name::Program("vmcore-dmesg"),
@@ -88,7 +100,12 @@ impl Name {
                 let is_command = arguments.first().is_some_and(|argument| argument == name);
                 is_command.then_some(1)
             }
-            #[cfg(any(feature = "hotplug", feature = "memory", feature = "mount"))]
+            #[cfg(any(
+                feature = "hotplug",
+                feature = "memory",
+                feature = "mount",
+                feature = "objects"
+            ))]
             Self::Arguments(words) => {
                 let front = arguments.get(..words.len())?;
                 let matches = front.iter().zip(*words).all(|(one, other)| one == other);

@@ -14,7 +14,11 @@ mod errors;
 mod fuse;
 mod makedumpfile;
 mod memory_limit;
+#[cfg(feature = "objects")]
+mod objects;
 mod online_cpus;
+#[cfg(any(feature = "mount", feature = "objects"))]
+mod passing;
 #[cfg(feature = "plan")]
 mod plan;
 mod progress;

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use bigiron_dump::DumpError;
+#[cfg(feature = "objects")]
+use bigiron_format::ReadAt;
 use bigiron_format::image::{MAX_MAP_SIZE, MemoryMap};
 use bigiron_format::vmcoreinfo::{MAX_SIZE, Vmcoreinfo};
 use bigiron_helpers::processor_count;
@@ -20,6 +22,8 @@ use bigiron_kernel::{
 
 use crate::arguments::{FLAT, SourceArguments};
 use crate::memory_limit::ReadBuffers;
+#[cfg(feature = "objects")]
+use crate::objects::{self, Objects};
 use crate::sandbox::Needs;
 use crate::tell::tell;
 use crate::{bus_error, domain};
@@ -43,6 +47,8 @@ enum Dump {
     Named(Vec<DumpFile>),
     /// Standard input, and the unnamed file that it is unpacked into.
     Stream(File),
+    #[cfg(feature = "objects")]
+    Objects(Objects),
 }
 
 impl Files {
@@ -72,8 +78,12 @@ impl Files {
         })
     }
 
-    /// Opens the files of one dump, none of which is standard input.
+    /// Opens the files of one dump, none of which is standard input, or its objects.
     pub fn open_named(paths: &[PathBuf], identity: Option<&Path>) -> anyhow::Result<Self> {
+        #[cfg(feature = "objects")]
+        if paths.iter().any(|path| objects::is_object(path)) {
+            return Self::of_objects(objects::open(paths)?, identity);
+        }
         let identities = identities(identity)?;
         let paths = with_file_beside(paths);
         let files = paths.iter().map(|path| DumpFile::open(path));
@@ -84,10 +94,25 @@ impl Files {
         })
     }
 
+    /// Takes a dump whose parts are objects.
+    #[cfg(feature = "objects")]
+    pub fn of_objects(objects: Objects, identity: Option<&Path>) -> anyhow::Result<Self> {
+        Ok(Self {
+            dump: Dump::Objects(objects),
+            identities: identities(identity)?,
+            raw: None,
+        })
+    }
+
     /// Reads the dump as a raw image of memory, if the user gave its memory map.
     pub fn with_memory_map(mut self, map: Option<&Path>) -> anyhow::Result<Self> {
         if let Some(path) = map {
-            let single = matches!(&self.dump, Dump::Named(files) if files.len() == 1);
+            let single = match &self.dump {
+                Dump::Named(files) => files.len() == 1,
+                Dump::Stream(_) => false,
+                #[cfg(feature = "objects")]
+                Dump::Objects(objects) => objects.parts.len() == 1,
+            };
             anyhow::ensure!(single, "--memory-map: a raw image of memory is one file");
             self.raw = Some(if path == Path::new(FLAT) {
                 RawImage::Flat
@@ -106,18 +131,20 @@ impl Files {
                 files.iter().any(|file| file.path() == live)
             }
             Dump::Stream(_) => false,
+            #[cfg(feature = "objects")]
+            Dump::Objects(_) => false,
         }
     }
 
     /// Reads what the files are.
     pub fn parse(self) -> anyhow::Result<Source> {
+        let map = match &self.raw {
+            Some(RawImage::Ranges(map)) => Some(map),
+            _ => None,
+        };
         Ok(match self.dump {
             Dump::Named(files) if self.raw.is_some() => {
                 let file = files.into_iter().next().context("there is no image")?;
-                let map = match &self.raw {
-                    Some(RawImage::Ranges(map)) => Some(map),
-                    _ => None,
-                };
                 Source::from_image(file, map)?
             }
             Dump::Named(files) => Source::from_files(files, &self.identities)?,
@@ -125,6 +152,19 @@ impl Files {
                 let name = PathBuf::from("(standard input)");
                 let stream = std::io::stdin().lock();
                 Source::from_stream(stream, spool, &name, &self.identities)?
+            }
+            #[cfg(feature = "objects")]
+            Dump::Objects(objects) => {
+                let parts = objects.parts.into_iter();
+                let mut parts = parts
+                    .map(|(object, name)| -> (Box<dyn ReadAt>, _) { (Box::new(object), name) });
+                match self.raw {
+                    Some(_) => {
+                        let (bytes, name) = parts.next().context("there is no image")?;
+                        Source::from_image_bytes(bytes, name, map)?
+                    }
+                    None => Source::from_several_with(parts.collect(), &self.identities)?,
+                }
             }
         })
     }
@@ -141,9 +181,14 @@ impl<'o> Reading<'o> {
     /// Opens the files, and starts the command's time. Nothing has been read from the dump yet.
     pub fn open(dump: &[PathBuf], options: &'o SourceArguments) -> anyhow::Result<Self> {
         options.reader.time.begin(dump)?;
+        let identity = options.input.identity.as_deref();
+        Self::of_files(Files::open(dump, &std::env::temp_dir(), identity)?, options)
+    }
+
+    /// Takes files that are open.
+    pub fn of_files(files: Files, options: &'o SourceArguments) -> anyhow::Result<Self> {
         let input = &options.input;
         let given = input.vmcoreinfo.as_deref().map(read_vmcoreinfo);
-        let files = Files::open(dump, &std::env::temp_dir(), input.identity.as_deref())?;
         Ok(Self {
             files: files.with_memory_map(input.memory_map.as_deref())?,
             vmcoreinfo: given.transpose()?,

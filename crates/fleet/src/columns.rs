@@ -78,6 +78,8 @@ pub const COLUMNS: &[Column] = &[
     optional("cpus", Values::Number),
     required("first_lines", Values::Texts),
     required("errors", Values::Texts),
+    optional("bytes_fetched", Values::Number),
+    optional("requests", Values::Number),
 ];
 
 /// Returns the schema of the files.

@@ -176,7 +176,7 @@ impl Files {
 }
 
 /// A table, the journal of one, or one that is being written.
-fn is_table(name: &str) -> bool {
+pub(crate) fn is_table(name: &str) -> bool {
     let ends = [".parquet", ".parquet.rows", ".parquet.rows.new"];
     ends.iter().any(|end| name.ends_with(end))
 }

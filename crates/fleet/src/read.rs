@@ -61,7 +61,8 @@ pub fn read_table(path: &Path, each: &mut dyn FnMut(Row)) -> Result<(), FleetErr
     let version = known.filter(|pair| pair.key == VERSION_KEY);
     let mut version = version.filter_map(|pair| pair.value.as_ref()?.parse::<u32>().ok());
     match version.next() {
-        Some(SCHEMA_VERSION) => {}
+        // Later versions only add columns.
+        Some(1..=SCHEMA_VERSION) => {}
         None => {
             return Err(wrong(format!(
                 "has no {VERSION_KEY}; expected a table that `bigiron triage` wrote"
@@ -69,7 +70,7 @@ pub fn read_table(path: &Path, each: &mut dyn FnMut(Row)) -> Result<(), FleetErr
         }
         Some(version) => {
             return Err(wrong(format!(
-                "has version {version} of the columns, of which this program knows {SCHEMA_VERSION}; \
+                "has version {version} of the columns, of which this program knows those up to {SCHEMA_VERSION}; \
                  make the table again, or use the program that wrote it"
             )));
         }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Version of the columns. It is stated in every file; columns are added with a new version, and
 /// none changes its meaning.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// What a dump or a log tells of. The fields are the columns of the table, in this order;
 /// `columns.rs` has their types, and docs/fleet.md describes them.
@@ -67,6 +67,10 @@ pub struct Row {
     pub first_lines: Vec<String>,
     /// What could not be read, and why.
     pub errors: Vec<String>,
+    /// Bytes that were fetched of an object, with those of requests that failed. Since version 2.
+    pub bytes_fetched: Option<i64>,
+    /// Requests for an object. Since version 2.
+    pub requests: Option<i64>,
 }
 
 impl Row {

@@ -71,6 +71,8 @@ impl ReaderArguments {
         }
         memory_limit::limit_reading(self.memory_limit, buffers);
         if !self.no_sandbox && !dumps.iter().any(|dump| dump.is_live()) {
+            #[cfg(feature = "objects")]
+            crate::objects::forget_secrets();
             sandbox::enter(needs);
         }
     }

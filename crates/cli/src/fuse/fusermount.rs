@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::fuse::error::MountError;
-use crate::fuse::passing::receive;
+use crate::passing::receive;
 
 const PROGRAM: &str = "fusermount3";
 

@@ -22,7 +22,7 @@ use signal_hook::flag;
 use crate::errors::FAILED;
 use crate::fuse::error::MountError;
 use crate::fuse::mountpoint::{Access, Mountpoint, Unmounted};
-use crate::fuse::passing::{receive, send};
+use crate::passing::{receive, send};
 
 /// Leading arguments of the helper process.
 pub const HELPER: [&str; 2] = ["fuse", "helper"];

@@ -17,7 +17,6 @@ pub mod live;
 mod live_filesystem;
 pub mod mounted;
 pub mod mountpoint;
-mod passing;
 mod served;
 pub mod session;
 pub mod tree;

@@ -18,7 +18,11 @@ const FUSE: &str = "/dev/fuse";
 pub fn enter(needs: &Needs<'_>) -> Result<(), RulesetError> {
     let mut rules = Ruleset::default()
         .handle_access(AccessFs::from_all(VERSION))?
-        .handle_access(AccessNet::from_all(VERSION))?
+        .handle_access(match needs.network() {
+            // Servers may be at any port.
+            Some(_) => AccessNet::BindTcp.into(),
+            None => AccessNet::from_all(VERSION),
+        })?
         .scope(Scope::from_all(VERSION))?
         .create()?;
     if let Some(output) = needs.output() {
@@ -29,6 +33,13 @@ pub fn enter(needs: &Needs<'_>) -> Result<(), RulesetError> {
     if needs.has_fuse() {
         let serve = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
         rules = allow(rules, Path::new(FUSE), serve)?;
+    }
+    for path in needs.network().unwrap_or_default() {
+        let read = match path.is_dir() {
+            true => AccessFs::ReadFile | AccessFs::ReadDir,
+            false => AccessFs::ReadFile.into(),
+        };
+        rules = allow(rules, path, read)?;
     }
     rules.restrict_self()?;
     Ok(())

@@ -18,6 +18,9 @@ pub enum Needs<'a> {
     /// Serving FUSE requests: /dev/fuse can be opened, once for each thread.
     #[cfg(feature = "mount")]
     Fuse,
+    /// Connecting to servers, and reading these files, or those in these directories.
+    #[cfg(feature = "objects")]
+    Network(&'a [std::path::PathBuf]),
 }
 
 #[cfg(feature = "sandbox")]
@@ -36,5 +39,14 @@ impl Needs<'_> {
         return matches!(self, Self::Fuse);
         #[cfg(not(feature = "mount"))]
         false
+    }
+
+    /// What is read, if servers are connected to.
+    pub(super) fn network(&self) -> Option<&[std::path::PathBuf]> {
+        match self {
+            #[cfg(feature = "objects")]
+            Self::Network(files) => Some(files),
+            _ => None,
+        }
     }
 }

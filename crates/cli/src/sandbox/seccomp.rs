@@ -59,9 +59,7 @@ const NEVER: &[libc::c_long] = &[
     libc::SYS_setfsgid,
     libc::SYS_setgroups,
     libc::SYS_capset,
-    // Network. An unnamed pair of sockets stays possible: signals are forwarded through one.
-    libc::SYS_socket,
-    libc::SYS_connect,
+    // Servers. An unnamed pair of sockets stays possible: signals are forwarded through one.
     libc::SYS_bind,
     libc::SYS_listen,
     libc::SYS_accept,
@@ -124,6 +122,9 @@ const NEVER: &[libc::c_long] = &[
     libc::SYS_sethostname,
     libc::SYS_setdomainname,
 ];
+
+/// Connections to servers.
+const CONNECT: &[libc::c_long] = &[libc::SYS_socket, libc::SYS_connect];
 
 /// Older forms of the calls above.
 #[cfg(target_arch = "x86_64")]
@@ -200,12 +201,19 @@ fn rules(needs: &Needs<'_>) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendEr
     for call in NEVER.iter().chain(NEVER_OLD) {
         rules.insert(*call, Vec::new());
     }
+    if needs.network().is_none() {
+        for call in CONNECT {
+            rules.insert(*call, Vec::new());
+        }
+    }
     // Landlock decides what may be opened for FUSE.
     for (call, flags) in OPEN.iter().filter(|_| !needs.has_fuse()) {
-        let denied = match needs.output() {
-            None => Vec::new(),
-            // Only for reading: the directory, to sync it.
-            Some(_) => [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC]
+        let reads = needs.output().is_some() || needs.network().is_some();
+        let denied = match reads {
+            false => Vec::new(),
+            // Only for reading, and what Landlock allows: the directory of the output, to sync
+            // it; the files by which servers are found.
+            true => [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC]
                 .into_iter()
                 .map(|flag| bits(*flags, flag as u64, flag as u64))
                 .collect::<Result<_, _>>()?,
@@ -283,6 +291,8 @@ mod tests {
             Needs::Output(Path::new("out")),
             #[cfg(feature = "mount")]
             Needs::Fuse,
+            #[cfg(feature = "objects")]
+            Needs::Network(&[]),
         ] {
             let program = program(&needs).unwrap();
             // BPF_MAXINSNS of the kernel.
@@ -307,7 +317,7 @@ mod tests {
 
     #[test]
     fn no_listed_call_is_beyond_the_known_ones() {
-        for call in NEVER.iter().chain(NEVER_OLD).chain(NAME) {
+        for call in NEVER.iter().chain(NEVER_OLD).chain(CONNECT).chain(NAME) {
             assert!(*call < i64::from(FIRST_UNKNOWN), "{call}");
         }
     }

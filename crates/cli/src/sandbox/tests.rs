@@ -4,7 +4,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::net::{TcpListener, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +23,7 @@ fn run_confined(how: &str) {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    for name in ["secret", "out.incomplete"] {
+    for name in ["secret", "public", "out.incomplete"] {
         fs::write(directory.path().join(name), name).unwrap();
     }
     fs::create_dir(directory.path().join("elsewhere")).unwrap();
@@ -48,6 +48,12 @@ fn writer_of_a_file_gives_it_its_name_and_no_more() {
     run_confined("writer");
 }
 
+#[cfg(feature = "objects")]
+#[test]
+fn helper_with_the_network_connects_and_reads_only_its_files() {
+    run_confined("network");
+}
+
 /// Does nothing unless started by [`run_confined`].
 #[test]
 fn confined_process() {
@@ -60,10 +66,17 @@ fn confined_process() {
         .open(at("out.incomplete"))
         .unwrap();
     let final_name = at("out");
-    let is_writer = std::env::var("HOW").unwrap() == "writer";
-    enter(&match is_writer {
-        true => Needs::Output(&final_name),
-        false => Needs::Nothing,
+    let how = std::env::var("HOW").unwrap();
+    let (is_writer, has_network) = (how == "writer", how == "network");
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    #[cfg(feature = "objects")]
+    let public = [at("public")];
+    enter(&match how.as_str() {
+        "writer" => Needs::Output(&final_name),
+        #[cfg(feature = "objects")]
+        "network" => Needs::Network(&public),
+        _ => Needs::Nothing,
     });
     // What an open file and threads allow stays possible.
     output.write_all(b"contents").unwrap();
@@ -75,6 +88,10 @@ fn confined_process() {
     assert_eq!(renamed.is_ok(), is_writer, "{renamed:?}");
     let listed = fs::read_dir(&directory);
     assert_eq!(listed.is_ok(), is_writer, "{listed:?}");
+    let connected = TcpStream::connect(address);
+    assert_eq!(connected.is_ok(), has_network, "{connected:?}");
+    let read = fs::read(at("public"));
+    assert_eq!(read.is_ok(), has_network, "{read:?}");
     println!("tried");
 }
 

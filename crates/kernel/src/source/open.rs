@@ -123,9 +123,17 @@ impl Source {
 
     /// Opens a dump of several parts that are not files.
     pub fn from_several(parts: Vec<(Box<dyn ReadAt>, PathBuf)>) -> Result<Self, SourceError> {
+        Self::from_several_with(parts, &Identities::default())
+    }
+
+    /// Opens a dump of several parts that are not files, decrypting with these keys.
+    pub fn from_several_with(
+        parts: Vec<(Box<dyn ReadAt>, PathBuf)>,
+        identities: &Identities,
+    ) -> Result<Self, SourceError> {
         let files = parts.into_iter();
         let files = files.map(|(bytes, name)| ElfBytes::Other(bytes, name));
-        Self::from_parts(files.collect(), &Identities::default())
+        Self::from_parts(files.collect(), identities)
     }
 
     fn from_parts(files: Vec<ElfBytes>, identities: &Identities) -> Result<Self, SourceError> {

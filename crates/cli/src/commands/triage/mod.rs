@@ -2,6 +2,7 @@
 
 mod dates;
 mod members;
+mod object;
 mod row;
 mod show;
 
@@ -14,12 +15,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use bigiron_fleet::{Child, Limits, Outcome, Row, Run, Shard};
+use bigiron_fleet::{Child, Found, Limits, Outcome, Row, Run, Shard};
 use bigiron_helpers::{Stop, processor_count};
 use bigiron_inspect::signature::RULES_VERSION;
 use clap::{Args, Subcommand};
 
 use crate::arguments::ReaderArguments;
+use crate::objects;
 use crate::signals;
 use crate::tell::{print, tell};
 
@@ -36,8 +38,8 @@ pub struct TriageArguments {
     /// What is done with a table or with one dump.
     #[command(subcommand)]
     command: Option<TriageCommand>,
-    /// Dumps and text logs: files, all parts of a split or striped dump separated by commas, and
-    /// directories, which are searched at any depth
+    /// Dumps and text logs: files, all parts of a split or striped dump separated by commas,
+    /// directories, which are searched at any depth, and s3://BUCKET/PREFIX
     #[arg(required_unless_present = "files_from", value_name = "SOURCE")]
     dumps: Vec<PathBuf>,
     /// Read further sources from this file, or from standard input for -: one in a line
@@ -87,6 +89,7 @@ Examples:
   bigiron triage /var/crash -o crashes
   find /srv/dumps -name vmcore | bigiron triage --files-from - -o crashes
   bigiron triage /srv/dumps -o crashes --shard $SLURM_ARRAY_TASK_ID/16
+  bigiron triage s3://dumps/2026/ -o crashes
   bigiron triage show crashes";
 
 /// Makes a table, or does what the command says.
@@ -108,10 +111,7 @@ fn make(arguments: &TriageArguments) -> anyhow::Result<ExitCode> {
     if let Some(list) = &arguments.files_from {
         sources.extend(read_list(list)?);
     }
-    let (found, warnings) = bigiron_fleet::find(&sources);
-    for warning in &warnings {
-        tell!("bigiron: warning: {warning}");
-    }
+    let found = find(sources)?;
     let stop = Stop::new();
     signals::watch(&stop)?;
     let jobs = arguments.jobs.map(|jobs| usize::from(jobs.get()));
@@ -132,6 +132,30 @@ fn make(arguments: &TriageArguments) -> anyhow::Result<ExitCode> {
     print(&summary(&outcome))?;
     let stopped = outcome.is_stopped.then(signals::code).flatten();
     Ok(stopped.map_or(ExitCode::SUCCESS, ExitCode::from))
+}
+
+/// Finds the dumps and logs, by path.
+fn find(sources: Vec<PathBuf>) -> anyhow::Result<Vec<Found>> {
+    // Several objects of one dump are read as they are named.
+    let is_prefix = |source: &PathBuf| {
+        let name = source.to_str();
+        objects::is_object(source) && name.is_some_and(|name| !name.contains(",s3://"))
+    };
+    let (prefixes, sources): (Vec<_>, Vec<_>) = sources.into_iter().partition(is_prefix);
+    let (mut found, warnings) = bigiron_fleet::find(&sources);
+    for warning in &warnings {
+        tell!("bigiron: warning: {warning}");
+    }
+    if !prefixes.is_empty() {
+        let names: Vec<String> = prefixes
+            .into_iter()
+            .filter_map(|prefix| prefix.into_os_string().into_string().ok())
+            .collect();
+        found.extend(objects::find::find(&names)?);
+        found.sort_by(|one, other| one.path.cmp(&other.path));
+        found.dedup_by(|one, other| one.path == other.path);
+    }
+    Ok(found)
 }
 
 fn read_list(name: &Path) -> anyhow::Result<Vec<PathBuf>> {

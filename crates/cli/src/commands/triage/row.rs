@@ -10,8 +10,10 @@ use bigiron_inspect::signature::RULES_VERSION;
 use bigiron_inspect::{LogFacts, LogReader, Overview, Signature};
 use clap::Args;
 
+use super::object;
 use crate::arguments::SourceArguments;
 use crate::memory_limit::ReadBuffers;
+use crate::objects;
 use crate::sandbox::Needs;
 use crate::source::{Opened, Reading, parts_of};
 use crate::tell::print;
@@ -24,20 +26,31 @@ const BUFFER: usize = 64 << 10;
 pub struct RowArguments {
     /// The dump, in any format, all parts of a split or striped one separated by commas; or a
     /// text log
-    dump: PathBuf,
+    pub(super) dump: PathBuf,
     /// Leave the name of the host out
     #[arg(long)]
     no_host: bool,
     /// Options for reading the source.
     #[command(flatten)]
-    source: SourceArguments,
+    pub(super) source: SourceArguments,
 }
 
 /// Prints the row as one line of JSON.
 pub fn run(arguments: &RowArguments) -> anyhow::Result<()> {
-    let row = match open_text(&arguments.dump)? {
-        Some(log) => of_log(log, arguments)?,
-        None => of_dump(arguments)?,
+    let row = if objects::is_object(&arguments.dump) {
+        object::row(arguments)?
+    } else {
+        match open_text(&arguments.dump)? {
+            Some(log) => {
+                let options = arguments.source.reader;
+                options.time.begin(std::slice::from_ref(&arguments.dump))?;
+                of_log(log, arguments)?
+            }
+            None => of_dump(Reading::open(
+                &parts_of(&arguments.dump),
+                &arguments.source,
+            )?)?,
+        }
     };
     let row = Row {
         path: arguments.dump.display().to_string(),
@@ -67,10 +80,9 @@ fn open_text(path: &Path) -> anyhow::Result<Option<File>> {
     Ok(Some(file))
 }
 
-fn of_log(log: File, arguments: &RowArguments) -> anyhow::Result<Row> {
+pub(super) fn of_log(log: impl Read, arguments: &RowArguments) -> anyhow::Result<Row> {
     let path = &arguments.dump;
     let options = arguments.source.reader;
-    options.time.begin(std::slice::from_ref(path))?;
     let buffers = ReadBuffers {
         helpers: 1,
         cache: 0,
@@ -85,9 +97,8 @@ fn of_log(log: File, arguments: &RowArguments) -> anyhow::Result<Row> {
     })
 }
 
-fn of_dump(arguments: &RowArguments) -> anyhow::Result<Row> {
-    let parts = parts_of(&arguments.dump);
-    let opened = Reading::open(&parts, &arguments.source)?.parse(&Needs::Nothing)?;
+pub(super) fn of_dump(reading: Reading<'_>) -> anyhow::Result<Row> {
+    let opened = reading.parse(&Needs::Nothing)?;
     let memory = opened.source.memory();
     let row = Row {
         kind: Row::DUMP.to_owned(),

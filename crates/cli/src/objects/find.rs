@@ -1,0 +1,79 @@
+//! The objects below a prefix.
+
+use anyhow::Context;
+use bigiron_fleet::Found;
+use bigiron_objects::{Location, Page, Remote};
+
+use super::helper;
+
+/// Finds the objects that `names` name: each an object, or a prefix of objects, which is a
+/// directory as the object's users see it.
+///
+/// # Errors
+///
+/// A bucket cannot be listed.
+pub fn find(names: &[String]) -> anyhow::Result<Vec<Found>> {
+    let remote = helper::start()?;
+    let mut found = Vec::new();
+    for name in names {
+        let location: Location = name.parse()?;
+        if !location.key.is_empty() && !location.key.ends_with('/') {
+            let page = remote.list(&location, None)?;
+            // The shortest key is the first.
+            if let Some(object) = page
+                .objects
+                .first()
+                .filter(|object| object.key == location.key)
+            {
+                found.push(entry(&location.bucket, object)?);
+                continue;
+            }
+        }
+        let objects = list(&remote, &location)?;
+        if objects.is_empty() {
+            // Its row will say that there is none.
+            found.push(Found {
+                path: name.clone(),
+                bytes: 0,
+                modified: 0,
+            });
+        }
+        found.extend(bigiron_fleet::choose(objects));
+    }
+    Ok(found)
+}
+
+/// All objects below a prefix.
+fn list(remote: &Remote, prefix: &Location) -> anyhow::Result<Vec<Found>> {
+    let key = match prefix.key.as_str() {
+        "" => String::new(),
+        key => format!("{}/", key.trim_end_matches('/')),
+    };
+    let prefix = Location {
+        bucket: prefix.bucket.clone(),
+        key,
+    };
+    let (mut found, mut next) = (Vec::new(), None);
+    loop {
+        let Page {
+            objects,
+            next: more,
+        } = remote.list(&prefix, next.take())?;
+        for object in &objects {
+            found.push(entry(&prefix.bucket, object)?);
+        }
+        match more {
+            Some(more) => next = Some(more),
+            None => return Ok(found),
+        }
+    }
+}
+
+fn entry(bucket: &str, object: &bigiron_objects::Listed) -> anyhow::Result<Found> {
+    Ok(Found {
+        path: format!("s3://{bucket}/{}", object.key),
+        bytes: i64::try_from(object.size)
+            .with_context(|| format!("s3://{bucket}/{}: its size is impossible", object.key))?,
+        modified: object.modified,
+    })
+}

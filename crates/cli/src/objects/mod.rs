@@ -1,0 +1,73 @@
+//! Dumps in object storage, by way of a process that has the network.
+//!
+//! A process that reads an untrusted dump has no network, and one that has the network and the
+//! credentials reads no dump: see [`helper`].
+
+pub mod find;
+pub mod helper;
+mod secrets;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use bigiron_objects::{CachedObject, Location, Remote, RemoteObject, Usage};
+
+pub use secrets::forget_secrets;
+
+/// An object that is read at random.
+pub type Object = CachedObject<RemoteObject>;
+
+/// Objects that were opened together.
+pub struct Objects {
+    /// Each, with its name.
+    pub parts: Vec<(Object, PathBuf)>,
+    /// What they cost.
+    pub cost: Cost,
+}
+
+/// What is known of the cost of objects that are read.
+#[derive(Clone)]
+pub struct Cost(Arc<Remote>);
+
+impl Cost {
+    /// Bytes and requests until now.
+    pub fn usage(&self) -> Option<Usage> {
+        self.0.usage().ok()
+    }
+}
+
+/// Returns true for the name of an object.
+pub fn is_object(path: &std::path::Path) -> bool {
+    path.to_str().is_some_and(bigiron_objects::is_object)
+}
+
+/// Opens the objects of one dump, and nothing more after them.
+///
+/// # Errors
+///
+/// One of them cannot be read, or is no object.
+pub fn open(paths: &[PathBuf]) -> anyhow::Result<Objects> {
+    let locations: Vec<Location> = paths
+        .iter()
+        .map(|path| {
+            let name = path.to_str().filter(|_| is_object(path));
+            let name = name.with_context(|| {
+                format!(
+                    "{}: is a file, and other parts of the dump are objects; give all of one kind",
+                    path.display()
+                )
+            })?;
+            Ok(name.parse()?)
+        })
+        .collect::<anyhow::Result<_>>()?;
+    let remote = Arc::new(helper::start()?);
+    let parts = locations.iter().zip(paths);
+    let parts = parts.map(|(location, path)| Ok((remote.open(location)?, path.clone())));
+    let parts = parts.collect::<anyhow::Result<_>>()?;
+    remote.seal()?;
+    Ok(Objects {
+        parts,
+        cost: Cost(remote),
+    })
+}

@@ -1,0 +1,127 @@
+//! The instance metadata service of a virtual machine, version 2 (Amazon EC2 user guide, "Use the
+//! Instance Metadata Service to access instance metadata").
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::{Keys, Secret};
+use crate::error::ObjectError;
+use crate::settings::Environment;
+
+const ENDPOINT: &str = "http://169.254.169.254";
+const TOKEN_SECONDS: &str = "21600";
+/// The service is in the machine's host, and answers at once or not at all.
+const TIMEOUT: Duration = Duration::from_secs(2);
+const ATTEMPTS: u32 = 2;
+const MAX_ANSWER: u64 = 64 << 10;
+const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
+
+/// The metadata service.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    endpoint: String,
+    agent: ureq::Agent,
+}
+
+/// The answer that has the keys.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Answer {
+    access_key_id: String,
+    secret_access_key: String,
+    token: String,
+    expiration: String,
+}
+
+impl Machine {
+    /// The service at its usual address, or where the environment says.
+    pub fn new(environment: &Environment) -> Self {
+        let endpoint = environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(true)
+            .max_redirects(0)
+            .proxy(None)
+            .timeout_global(Some(TIMEOUT))
+            .build();
+        Self {
+            endpoint: endpoint
+                .unwrap_or(ENDPOINT)
+                .trim_end_matches('/')
+                .to_owned(),
+            agent: config.new_agent(),
+        }
+    }
+
+    /// Gets the keys of the machine's role.
+    pub fn keys(&self) -> Result<Keys, ObjectError> {
+        let error = |reason: String| {
+            ObjectError::Settings(format!(
+                "no credentials for object storage: the environment and the profile have none, and \
+                 the machine's metadata service at {}: {reason}; set AWS_ACCESS_KEY_ID and \
+                 AWS_SECRET_ACCESS_KEY, write a profile, or give the machine a role",
+                self.endpoint
+            ))
+        };
+        let token = self.token().map_err(error)?;
+        let roles = self.get(ROLES, &token).map_err(error)?;
+        let role = roles.lines().next().unwrap_or_default().trim();
+        if role.is_empty() {
+            return Err(error("the machine has no role".to_owned()));
+        }
+        let path = format!("{ROLES}{}", crate::sign::encode(role, true));
+        let answer = self.get(&path, &token).map_err(error)?;
+        let answer: Answer = serde_json::from_str(&answer)
+            .map_err(|_| error("its answer has no keys".to_owned()))?;
+        Ok(Keys {
+            id: answer.access_key_id,
+            secret: Secret(answer.secret_access_key),
+            token: Some(Secret(answer.token)),
+            expires: answer.expiration.parse().ok(),
+        })
+    }
+
+    /// The region of the machine, if it has such a service.
+    pub fn region(&self) -> Option<String> {
+        let token = self.token().ok()?;
+        let region = self
+            .get("/latest/meta-data/placement/region", &token)
+            .ok()?;
+        Some(region.trim().to_owned())
+    }
+
+    fn token(&self) -> Result<String, String> {
+        attempts(|| {
+            self.agent
+                .put(format!("{}/latest/api/token", self.endpoint))
+                .header("X-aws-ec2-metadata-token-ttl-seconds", TOKEN_SECONDS)
+                .send_empty()
+        })
+    }
+
+    fn get(&self, path: &str, token: &str) -> Result<String, String> {
+        attempts(|| {
+            self.agent
+                .get(format!("{}{path}", self.endpoint))
+                .header("X-aws-ec2-metadata-token", token)
+                .call()
+        })
+    }
+}
+
+fn attempts(
+    ask: impl Fn() -> Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+) -> Result<String, String> {
+    let mut last = String::new();
+    for _ in 0..ATTEMPTS {
+        let text = ask().and_then(|mut answer| {
+            let body = answer.body_mut().with_config();
+            body.limit(MAX_ANSWER).read_to_string()
+        });
+        match text {
+            Ok(text) => return Ok(text),
+            Err(error) => last = error.to_string(),
+        }
+    }
+    Err(last)
+}

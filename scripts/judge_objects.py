@@ -1,0 +1,292 @@
+"""Reads dumps and logs from moto's S3 server with bigiron, as files and through a faulty proxy.
+
+    judge_objects.py BIGIRON VMCORE DIRECTORY
+
+boto3 puts the objects there; what bigiron prints of them is what it prints of the files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError
+from faulty_proxy import Proxy
+
+LOG = """\
+[   81.000000] BUG: kernel NULL pointer dereference, address: 0000000000000008
+[   81.000000] CPU: 1 PID: 87 Comm: sh Not tainted 6.1.0-{number} #1
+[   81.000000] RIP: 0010:function_{number}+0x1/0x2 [faulty]
+[   81.000000] Call Trace:
+[   81.000000]  caller+0x1/0x2
+[   81.000000] Modules linked in: faulty(O)
+"""
+BUCKET = "crashes"
+# A page of a list has 1,000 keys: the logs are on the second one, behind empty objects.
+EMPTY = 1000
+LOGS = 20
+REGION = "us-east-1"
+CHECKS = 0
+
+
+class Bigiron:
+    """The program, with the credentials and the server of a test."""
+
+    def __init__(self, program: str, home: Path, endpoint: str) -> None:
+        self.program = program
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ACCESS_KEY_ID": "AKIATEST",
+            "AWS_SECRET_ACCESS_KEY": "the-secret-key",
+            "AWS_REGION": REGION,
+        }
+
+    def run(self, *arguments: object, **environment: str | None) -> subprocess.CompletedProcess[str]:
+        changed = {**self.environment, **environment}
+        return subprocess.run(
+            [self.program, *map(str, arguments)],
+            env={name: value for name, value in changed.items() if value is not None},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def says(self, *arguments: object, **environment: str | None) -> str:
+        done = self.run(*arguments, **environment)
+        if done.returncode:
+            raise SystemExit(f"{arguments}: status {done.returncode}: {done.stderr}")
+        return done.stdout
+
+    def fails(self, *arguments: object, has: tuple[str, ...], status: int = 1, **environment: str | None) -> None:
+        done = self.run(*arguments, **environment)
+        said = done.stdout + done.stderr
+        if done.returncode != status:
+            raise SystemExit(f"{arguments}, {has}: status {done.returncode}, expected {status}: {said[:500]}")
+        for text in has:
+            if text not in said:
+                raise SystemExit(f"{arguments}: {text!r} is not in: {said[:2000]}")
+        secret = environment.get("AWS_SECRET_ACCESS_KEY") or self.environment["AWS_SECRET_ACCESS_KEY"]
+        if secret in said:
+            raise SystemExit(f"{arguments}: tells a secret: {said}")
+
+
+def equal(found: Any, expected: Any, name: str) -> None:
+    global CHECKS
+    CHECKS += 1
+    if found != expected:
+        raise SystemExit(f"{name}: {str(found)[:2000]}\nexpected {str(expected)[:2000]}")
+
+
+def start_server(home: Path) -> tuple[subprocess.Popen[bytes], int, Any]:
+    """Starts moto on a free port, and returns a client of it."""
+    program = str(Path(sys.executable).parent / "moto_server")
+    port_file = home / "moto.log"
+    with port_file.open("wb") as log:
+        server = subprocess.Popen([program, "-H", "127.0.0.1", "-p", "0"], stdout=log, stderr=log)
+    for _ in range(300):
+        text = port_file.read_text()
+        if "http://127.0.0.1:" in text:
+            port = int(text.split("http://127.0.0.1:")[1].split()[0])
+            break
+        time.sleep(0.1)
+    else:
+        raise SystemExit(f"moto's server did not start: {text}")
+    client = boto3.client(
+        "s3",
+        endpoint_url=f"http://127.0.0.1:{port}",
+        region_name=REGION,
+        aws_access_key_id="AKIATEST",
+        aws_secret_access_key="the-secret-key",
+    )
+    for _ in range(100):
+        try:
+            client.create_bucket(Bucket=BUCKET)
+            break
+        except BotoCoreError:
+            time.sleep(0.1)
+    return server, port, client
+
+
+def put_objects(bigiron: Bigiron, vmcore: Path, home: Path, client: Any) -> list[Path]:
+    """Dumps in several formats, and logs."""
+    files = [home / "vmcore", home / "vm dump.vmdump", home / "kdump", home / "flattened"]
+    files[0].symlink_to(vmcore)
+    bigiron.says("dump", "-q", "--format", "vmdump", vmcore, files[1])
+    bigiron.says("dump", "-q", "-c", "zstd", vmcore, files[2])
+    with files[3].open("wb") as flattened:
+        subprocess.run([bigiron.program, "dump", "-q", "-c", "zstd", vmcore, "-"], stdout=flattened, check=True)
+    parts = [home / "part1", home / "part2"]
+    bigiron.says("dump", "-q", "-c", "zstd", "--split", ",".join(map(str, parts)), vmcore)
+    for file in [*files, *parts]:
+        client.upload_file(str(file), BUCKET, f"dumps/{file.name}")
+    for number in range(EMPTY):
+        client.put_object(Bucket=BUCKET, Key=f"logs/{number:04}")
+    for number in range(LOGS):
+        key = f"logs/host{number}/console.txt"
+        client.put_object(Bucket=BUCKET, Key=key, Body=LOG.format(number=number % 7).encode())
+    return files
+
+
+def check_same(bigiron: Bigiron, files: list[Path], home: Path) -> None:
+    """What is printed of an object is what is printed of its file."""
+    commands = [("info",), ("info", "--json"), ("dmesg",), ("verify", "-q"), ("diagnose",), ("read", "init_task.comm")]
+    for file in files:
+        url = f"s3://{BUCKET}/dumps/{file.name}"
+        for command in commands if file == files[2] else commands[:3]:
+            of_file = bigiron.run(*command, file)
+            of_object = bigiron.run(*command, url)
+            equal(of_object.returncode, of_file.returncode, f"status of {command} {url}: {of_object.stderr}")
+            equal(of_object.stdout.replace(url, str(file)), of_file.stdout, f"{command} {url}")
+    bigiron.says("report", f"s3://{BUCKET}/dumps/kdump", "-o", home / "object.html")
+    bigiron.says("report", files[2], "-o", home / "file.html")
+    pages = [(home / name).read_text() for name in ("object.html", "file.html")]
+    equal(pages[0].replace(f"s3://{BUCKET}/dumps/kdump", str(files[2])), pages[1], "report")
+    parts = ",".join(f"s3://{BUCKET}/dumps/part{number}" for number in (1, 2))
+    equal(bigiron.says("dmesg", *parts.split(",")), bigiron.says("dmesg", files[2]), "dmesg of parts")
+    equal(bigiron.says("verify", "-q", "--against", files[0], f"s3://{BUCKET}/dumps/kdump"), "", "verify --against")
+    row = json.loads(bigiron.says("triage", "row", parts))
+    equal(row["complete"], True, "row of parts")
+
+
+def check_triage(bigiron: Bigiron, home: Path, files: list[Path]) -> None:
+    """A list of two pages, and rows as of files."""
+    said = bigiron.says("triage", f"s3://{BUCKET}/logs", "-o", home / "logs")
+    equal(f"{LOGS} rows, {LOGS} new" in said, True, said)
+    said = bigiron.says("triage", f"s3://{BUCKET}/logs/", "-o", home / "logs")
+    equal(f"0 new, {LOGS} done before" in said, True, said)
+    for file in files:
+        url = f"s3://{BUCKET}/dumps/{file.name}"
+        row = json.loads(bigiron.says("triage", "row", url))
+        fetched, requests = row.pop("bytes_fetched"), row.pop("requests")
+        expected = json.loads(bigiron.says("triage", "row", file))
+        equal([expected.pop("bytes_fetched"), expected.pop("requests")], [None, None], "cost of a file")
+        equal(row, {**expected, "path": url}, f"row of {url}")
+        print(f"{file.name}: {file.stat().st_size} bytes, {fetched} fetched by {requests} requests")
+
+
+def check_credentials(bigiron: Bigiron, home: Path, port: int) -> None:
+    """All ways to give credentials; moto takes any until it is told to check them."""
+    url = f"s3://{BUCKET}/logs/host0/console.txt"
+    none = {"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None}
+    (home / ".aws").mkdir()
+    (home / ".aws/credentials").write_text("[ours]\naws_access_key_id = AKIAPROFILE\naws_secret_access_key = of-the-profile\n")
+    (home / ".aws/config").write_text(f"[profile ours]\nregion = eu-west-3\nendpoint_url = http://127.0.0.1:{port}\n")
+    bigiron.says("triage", "row", url, **none, AWS_PROFILE="ours", AWS_ENDPOINT_URL=None, AWS_REGION=None)
+    machine = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://127.0.0.1:{port}"}
+    bigiron.says("triage", "row", url, **none, **machine)
+    bigiron.fails("info", url, has=("AWS_ACCESS_KEY_ID", "AWS_EC2_METADATA_DISABLED"), **none, AWS_EC2_METADATA_DISABLED="true")
+    bigiron.fails("info", url, has=("metadata service", "127.0.0.1:9"), **none, AWS_EC2_METADATA_SERVICE_ENDPOINT="http://127.0.0.1:9")
+    bigiron.fails("info", url, has=("AWS_PROFILE", "other"), **none, AWS_PROFILE="other")
+
+
+def check_errors(bigiron: Bigiron) -> None:
+    """Errors name the object, the status, the code, and what to do."""
+    bigiron.fails("info", f"s3://{BUCKET}/dumps/none", has=(f"s3://{BUCKET}/dumps/none", "404", "NoSuchKey"))
+    bigiron.fails("info", "s3://no-such-bucket/a", has=("s3://no-such-bucket/a", "404", "NoSuchBucket", "check its name"))
+    bigiron.fails("triage", "s3://no-such-bucket/", "-o", "/nonexistent", has=("no-such-bucket", "404"))
+    bigiron.fails("info", "gs://bucket/a", has=("AWS_ENDPOINT_URL=https://storage.googleapis.com",))
+    bigiron.fails("info", f"s3://{BUCKET}/dumps/kdump", "vmcore", has=("vmcore: is a file",))
+
+
+def check_faults(bigiron: Bigiron, proxy: Proxy, files: list[Path]) -> None:
+    """Bad networks and servers: the same output, or an error that says what it was."""
+    url, through = f"s3://{BUCKET}/dumps/kdump", {"AWS_ENDPOINT_URL": proxy.url}
+    expected = bigiron.says("dmesg", files[2])
+    for faults in (
+        [("status", (503, "SlowDown")), ("reset", None), ("", None), ("cut", None), ("", None), ("status", (500, ""))],
+        [("", None), ("cut", None), ("", None), ("lost", None), ("", None), ("status", (429, "TooManyRequests"))],
+        [("slow", 0.02), ("slow", 0.02)],
+    ):
+        proxy.queue(*faults)
+        equal(bigiron.says("dmesg", url, **through), expected, f"dmesg with {faults}")
+        equal(len(proxy.faults), 0, "faults that were not used")
+    proxy.queue(*[("status", (503, "SlowDown"))] * 10)
+    bigiron.fails("dmesg", url, has=(url, "503", "SlowDown", "3 attempts", proxy.url), **through, AWS_MAX_ATTEMPTS="3")
+    equal(len(proxy.seen), 3, "attempts")
+    proxy.queue(("", None), ("etag", None))
+    bigiron.fails("dmesg", url, has=(url, "replaced while it was read"), **through)
+    proxy.queue(("status", (400, "ExpiredToken")))
+    bigiron.fails("dmesg", url, has=(url, "ExpiredToken", "have expired; get new ones"), **through)
+    # A profile may have been renewed.
+    profile = {"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None, "AWS_PROFILE": "ours"}
+    proxy.queue(("", None), ("status", (400, "ExpiredToken")))
+    equal(bigiron.says("dmesg", url, **through, **profile), expected, "dmesg with keys that were renewed")
+    proxy.queue(("hang", 60))
+    bigiron.fails("dmesg", "--timeout", 1, url, has=(url,), status=124, **through)
+    # All reads but the first are for the object that was opened.
+    proxy.queue()
+    bigiron.says("dmesg", url, **through)
+    marks = [headers.get("if-match") for _, _, headers in proxy.seen]
+    equal(marks[0] is None and len(marks) > 1 and None not in marks[1:], True, f"If-Match: {marks}")
+
+
+def check_replaced(bigiron: Bigiron, proxy: Proxy, client: Any, home: Path, files: list[Path]) -> None:
+    """An object that is replaced between two requests is an error, by the server's own comparison."""
+    proxy.queue(("", None), ("slow", 0.2))
+    url = f"s3://{BUCKET}/replaced"
+    client.upload_file(str(files[2]), BUCKET, "replaced")
+    reader = subprocess.Popen(
+        [bigiron.program, "verify", "-q", url],
+        env={**bigiron.environment, "AWS_ENDPOINT_URL": proxy.url},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while len(proxy.seen) < 2:
+        time.sleep(0.01)
+    client.upload_file(str(files[1]), BUCKET, "replaced")
+    said = reader.communicate(timeout=60)[1]
+    equal(reader.returncode, 1, f"status of reading a replaced object: {said}")
+    equal("replaced while it was read" in said, True, said)
+
+
+def check_signatures(bigiron: Bigiron, port: int) -> None:
+    """From here on moto checks signatures as AWS does."""
+    iam = boto3.client(
+        "iam", endpoint_url=f"http://127.0.0.1:{port}", region_name=REGION, aws_access_key_id="a", aws_secret_access_key="b"
+    )
+    iam.create_user(UserName="reader")
+    policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
+    iam.put_user_policy(UserName="reader", PolicyName="all", PolicyDocument=json.dumps(policy))
+    key = iam.create_access_key(UserName="reader")["AccessKey"]
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/moto-api/reset-auth", data=b"0", headers={"Content-Type": "text/plain"})
+    urllib.request.urlopen(request).read()
+    right = {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
+    for name in ("kdump", "vm dump.vmdump"):
+        bigiron.says("dmesg", f"s3://{BUCKET}/dumps/{name}", **right)
+    url = f"s3://{BUCKET}/dumps/kdump"
+    wrong = {**right, "AWS_SECRET_ACCESS_KEY": "not-the-secret"}
+    bigiron.fails("dmesg", url, has=(url, "403", "SignatureDoesNotMatch", "the credentials are wrong"), **wrong)
+    bigiron.fails("dmesg", url, has=(url, "403", "InvalidAccessKeyId", "the credentials are wrong"))
+
+
+def main() -> None:
+    program, vmcore, home = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    server, port, client = start_server(home)
+    try:
+        bigiron = Bigiron(program, home, f"http://127.0.0.1:{port}")
+        files = put_objects(bigiron, vmcore, home, client)
+        proxy = Proxy(port)
+        check_same(bigiron, files, home)
+        check_credentials(bigiron, home, port)
+        check_errors(bigiron)
+        check_faults(bigiron, proxy, files)
+        check_replaced(bigiron, proxy, client, home, files)
+        check_triage(bigiron, home, files)
+        check_signatures(bigiron, port)
+    finally:
+        server.kill()
+    print(f"{CHECKS} comparisons, {time.process_time():.1f} s")
+
+
+if __name__ == "__main__":
+    main()
