@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+from botocore.config import Config
 from botocore.exceptions import BotoCoreError
 from faulty_proxy import Proxy
 
@@ -107,6 +108,8 @@ def start_server(home: Path) -> tuple[subprocess.Popen[bytes], int, Any]:
         region_name=REGION,
         aws_access_key_id="AKIATEST",
         aws_secret_access_key="the-secret-key",
+        # The server joins the parts of a large upload while nothing is sent.
+        config=Config(read_timeout=600),
     )
     for _ in range(100):
         try:
@@ -249,6 +252,78 @@ def check_replaced(bigiron: Bigiron, proxy: Proxy, client: Any, home: Path, file
     equal("replaced while it was read" in said, True, said)
 
 
+def check_uploads(bigiron: Bigiron, proxy: Proxy, client: Any, home: Path, vmcore: Path) -> None:
+    """A dump in an object is that in a file; a cut one can be completed; nothing is overwritten unasked."""
+    through = {"AWS_ENDPOINT_URL": proxy.url}
+    url = f"s3://{BUCKET}/uploads/whole"
+    # Three parts, of which each fails once.
+    faults = [("", None)] * 2 + [("status", (503, "SlowDown")), ("reset", None), ("lost", None)]
+    proxy.queue(*faults)
+    bigiron.says("dump", "-q", "-f", "elf", "-d", "1", vmcore, url, **through)
+    equal(len(proxy.faults), 0, "faults that were not used")
+    bigiron.says("verify", "-q", "--against", vmcore, url)
+    whole = client.get_object(Bucket=BUCKET, Key="uploads/whole")["Body"].read()
+    bigiron.says("dump", "-q", "-f", "elf", "-d", "1", vmcore, home / "whole")
+    equal(whole == (home / "whole").read_bytes(), True, "an ELF core as an object and as a file")
+    bigiron.fails("dump", "-q", vmcore, url, has=(url, "already", "--overwrite"))
+    equal(client.get_object(Bucket=BUCKET, Key="uploads/whole")["Body"].read() == whole, True, "an object that stays")
+    bigiron.says("dump", "-q", "--overwrite", vmcore, url)
+    bigiron.says("verify", "-q", "--against", vmcore, url)
+    equal(client.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []), [], "uploads that are left")
+    # The server did it, and the client did not hear of it: begin, one part, the look for an object, completion.
+    proxy.queue(*[("", None)] * 4, ("lost", None))
+    bigiron.says("dump", "-q", vmcore, f"{url}-lost", **through, AWS_MAX_ATTEMPTS="1")
+    bigiron.says("verify", "-q", "--against", vmcore, f"{url}-lost")
+    # Another one appears meanwhile: the server's own comparison.
+    url = f"s3://{BUCKET}/uploads/raced"
+    proxy.queue(("", None), ("", None), ("", None), ("status", (404, "NoSuchKey")))
+    dumping = subprocess.Popen(
+        [bigiron.program, "dump", "-q", vmcore, url],
+        env={**bigiron.environment, **through},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not proxy.seen:
+        time.sleep(0.01)
+    client.put_object(Bucket=BUCKET, Key="uploads/raced", Body=b"another")
+    said = dumping.communicate(timeout=60)[1]
+    equal((dumping.returncode, "already" in said), (1, True), f"a race: {said}")
+    equal(client.get_object(Bucket=BUCKET, Key="uploads/raced")["Body"].read(), b"another", "the winner of a race")
+
+
+def check_killed_upload(bigiron: Bigiron, client: Any, vmcore: Path) -> None:
+    """A dump whose process is killed is completed by another one, to a dump that is cut."""
+    url = f"s3://{BUCKET}/uploads/killed"
+    bigiron.fails("save", "--complete", url, has=(url, "no upload of this name"))
+    dumping = subprocess.Popen(
+        [bigiron.program, "dump", "-q", "--write-limit", "15M", vmcore, url], env=bigiron.environment
+    )
+    while not client.list_multipart_uploads(Bucket=BUCKET).get("Uploads"):
+        time.sleep(0.05)
+    time.sleep(0.5)
+    dumping.kill()
+    dumping.wait()
+    # The helper uploads what it has, and ends.
+    for _ in range(100):
+        said = bigiron.run("save", "--complete", url)
+        if said.returncode == 0:
+            break
+        time.sleep(0.1)
+    equal("vmdump" in said.stdout and "complete" not in said.stdout.split("vmdump")[1].split(",")[0], True, said.stdout + said.stderr)
+    info = bigiron.says("info", "--json", url)
+    equal(json.loads(info)["dump"]["complete"], False, "complete")
+    read = bigiron.run("verify", url)
+    equal(read.returncode == 1 and "pages read" in read.stdout, True, f"verify: {read.stdout}{read.stderr}")
+
+
+def check_restart(bigiron: Bigiron, proxy: Proxy, vmcore: Path) -> None:
+    """A server that is away for a second in the middle of an upload."""
+    url = f"s3://{BUCKET}/uploads/restarted"
+    proxy.queue(*[("", None)] * 2, *[("reset", None)] * 3)
+    bigiron.says("dump", "-q", vmcore, url, AWS_ENDPOINT_URL=proxy.url)
+    bigiron.says("verify", "-q", "--against", vmcore, url)
+
+
 def check_signatures(bigiron: Bigiron, port: int) -> None:
     """From here on moto checks signatures as AWS does."""
     iam = boto3.client(
@@ -282,6 +357,9 @@ def main() -> None:
         check_faults(bigiron, proxy, files)
         check_replaced(bigiron, proxy, client, home, files)
         check_triage(bigiron, home, files)
+        check_uploads(bigiron, proxy, client, home, vmcore)
+        check_killed_upload(bigiron, client, vmcore)
+        check_restart(bigiron, proxy, vmcore)
         check_signatures(bigiron, port)
     finally:
         server.kill()

@@ -129,9 +129,9 @@ impl Arguments {
     /// Checks the constraints on outputs that the parser cannot express; an error includes the
     /// usage.
     pub fn check_outputs(&self) -> Result<(), clap::Error> {
-        let (name, how) = match &self.command {
-            Command::Dump(arguments) => ("dump", &arguments.how),
-            Command::Live(arguments) => ("live", &arguments.how),
+        let (name, how, outputs) = match &self.command {
+            Command::Dump(arguments) => ("dump", &arguments.how, arguments.split_paths().1),
+            Command::Live(arguments) => ("live", &arguments.how, arguments.outputs()),
             _ => return Ok(()),
         };
         let wrong = match &self.command {
@@ -150,7 +150,9 @@ impl Arguments {
         };
         let wrong = wrong.map(|(kind, text)| (kind, text.to_owned()));
         let wrong = wrong.or_else(|| {
-            let format = how.compress.of_format(how.format(), how.chunk_size);
+            let format = how
+                .compress
+                .of_format(how.format_in(outputs), how.chunk_size);
             Some((ErrorKind::ArgumentConflict, format.err()?))
         });
         let Some((kind, text)) = wrong else {

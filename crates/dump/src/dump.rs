@@ -58,7 +58,7 @@ pub fn dump(
         format: output.format(),
         parts: targets.len(),
         granule,
-        is_stream: output.recipients().is_some() || targets.contains(&OutputTarget::Stdout),
+        is_stream: output.recipients().is_some() || targets.iter().any(OutputTarget::is_stream),
     };
     let (job, mut summary) = prepare(subject, &shape, options, progress, stop)?;
     if options.source_is_here {
@@ -265,6 +265,10 @@ impl<'a> Opener<'a, '_, '_> {
         let sink = match target {
             OutputTarget::Nowhere => return Ok(Box::new(DiscardedOutput)),
             OutputTarget::Stdout => Sink::stdout(stdout(target.name())?),
+            OutputTarget::Taker(taker) => {
+                let taker = taker.begin();
+                Sink::taker(taker.map_err(DumpError::output(target.name(), "use it", ""))?)
+            }
             OutputTarget::File(path) => {
                 let mut file = FileOutput::create(path, self.options.overwrite)?;
                 warnings.extend(file.warnings());

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use bigiron_format::codec::{Codec, Compression};
 
 use crate::encryption::Recipients;
+use crate::output::NamedTaker;
 
 /// Default size of a vmdump's chunk, in bytes of memory.
 pub const DEFAULT_CHUNK_BYTES: u32 = 256 << 10;
@@ -154,23 +155,32 @@ pub enum OutputTarget {
     Device(PathBuf),
     /// Standard output.
     Stdout,
+    /// A stream to a place of the caller's.
+    Taker(NamedTaker),
     /// No output: everything is done except writing.
     Nowhere,
 }
 
 impl OutputTarget {
-    /// Returns the path of a file or device.
+    /// Returns the path of a file or device, or the name of another place.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::File(path) | Self::Device(path) => Some(path),
+            Self::Taker(taker) => Some(taker.name()),
             Self::Stdout | Self::Nowhere => None,
         }
+    }
+
+    /// True if bytes are written in order only.
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(self, Self::Stdout | Self::Taker(_))
     }
 
     /// Name in messages.
     pub(crate) fn name(&self) -> &Path {
         match self {
             Self::File(path) | Self::Device(path) => path,
+            Self::Taker(taker) => taker.name(),
             Self::Stdout => Path::new("(standard output)"),
             Self::Nowhere => Path::new("(nowhere)"),
         }

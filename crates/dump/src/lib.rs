@@ -59,7 +59,7 @@ pub use format::{
 };
 pub use frame_runs::{FrameRun, FrameRuns};
 pub use options::{DumpIdentity, DumpOptions, Optimizations, Unsaved};
-pub use output::{FileOutput, Output};
+pub use output::{FileOutput, NamedTaker, Output, Taker};
 pub use progress::{OutputCall, Phase, Progress};
 pub use reference::{Reference, find_kernel_by_dump};
 #[cfg(feature = "sample")]

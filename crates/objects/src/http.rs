@@ -19,6 +19,8 @@ use crate::xml::Element;
 /// Wait before the second attempt at a request; each further wait is twice as long, and up to as
 /// much again.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
+/// Maximum wait, before the part that is random.
+const MAX_WAIT: Duration = Duration::from_secs(20);
 /// Time for a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Time without a byte in either direction. Ending an upload of many parts takes a server long.
@@ -46,6 +48,8 @@ pub struct Call<'a> {
     pub body: &'a [u8],
     /// Maximum size of the answer to a request that succeeds.
     pub limit: u64,
+    /// Attempts beyond those of other requests: of an upload, which cannot begin again.
+    pub more_attempts: u32,
 }
 
 impl<'a> Call<'a> {
@@ -59,6 +63,7 @@ impl<'a> Call<'a> {
             headers: Vec::new(),
             body: &[],
             limit: MAX_ANSWER,
+            more_attempts: 0,
         }
     }
 }
@@ -169,7 +174,7 @@ impl Client {
         let target = self.settings.target(call.location);
         let mut renewed = false;
         let mut last = String::new();
-        let attempts = self.settings.attempts;
+        let attempts = self.settings.attempts + call.more_attempts;
         for attempt in 0..attempts {
             let answer = self.attempt(call, &target, allowed);
             match answer.and_then(|answer| check(answer).map_err(Failure::Again)) {
@@ -260,7 +265,8 @@ impl Client {
 fn wait(attempt: u32) -> Duration {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let part = now.map_or(0, |now| now.subsec_nanos() % 1000);
-    let wait = FIRST_WAIT * 2_u32.saturating_pow(attempt);
+    let wait = FIRST_WAIT.saturating_mul(2_u32.saturating_pow(attempt));
+    let wait = wait.min(MAX_WAIT);
     wait + wait * part / 1000
 }
 

@@ -2,11 +2,12 @@
 //!
 //! A process that parses a dump must not have the network, and a process that has the network and
 //! the credentials must not parse a dump. So this crate has two halves, which speak over a
-//! socket: [`serve`] is the half with the network, in a process of its own, and [`Remote`] the
+//! socket: [`Service`] is the half with the network, in a process of its own, and [`Remote`] the
 //! other one. The first half answers for those objects only that were opened before it was
 //! [sealed](Remote::seal).
 
 mod credentials;
+mod environment;
 mod error;
 mod http;
 mod location;
@@ -17,13 +18,16 @@ mod serve;
 mod settings;
 mod sign;
 mod store;
+mod upload;
+mod uploader;
 mod xml;
 
+pub use environment::Environment;
 pub use error::ObjectError;
 pub use location::{Location, is_object};
 pub use object::{CACHE, CachedObject, Fetch};
-pub use protocol::Usage;
-pub use remote::{Connect, Remote, RemoteObject};
+pub use protocol::{CompletedUpload, Usage};
+pub use remote::{Connect, Remote, RemoteObject, RemoteUpload};
 pub use serve::Service;
-pub use settings::{Environment, Settings};
+pub use settings::Settings;
 pub use store::{Listed, Page, Store};

@@ -22,7 +22,7 @@ const RUNS: usize = 16;
 
 /// Fetches bytes of an object.
 pub trait Fetch: Send + Sync {
-    /// Returns all bytes of `range`, which is within the object and has at most [`MAX_RANGE`].
+    /// Returns all bytes of `range`, which is within the object and has at most 16 MiB.
     fn fetch(&self, range: Range<u64>) -> io::Result<Vec<u8>>;
 }
 

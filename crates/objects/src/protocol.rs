@@ -26,6 +26,19 @@ pub enum Request {
     Seal,
     /// Tell what was used.
     Usage,
+    /// Begin an upload on this connection; with the truth that an object may be overwritten.
+    Upload(String, bool),
+    /// Append the bytes to the upload of this connection.
+    Append,
+    /// Make an object of the upload of this connection.
+    Finish,
+    /// Upload what is left, and leave the upload of this connection to be completed later.
+    Leave,
+    /// Give the upload of this connection up.
+    Abort,
+    /// Make an object of the parts of the latest upload of this name, whoever began it; with the
+    /// truth that an object may be overwritten.
+    Complete(String, bool),
 }
 
 /// The answer.
@@ -41,6 +54,8 @@ pub enum Reply {
     Done,
     /// What was used.
     Usage(Usage),
+    /// What was completed.
+    Completed(CompletedUpload),
     /// An error.
     Failed(String),
 }
@@ -52,6 +67,19 @@ pub struct Usage {
     pub bytes: u64,
     /// Requests that were sent.
     pub requests: u64,
+}
+
+/// An upload that another process has left, and that is an object now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompletedUpload {
+    /// Number of its parts.
+    pub parts: usize,
+    /// Parts that were not used, since one before them is missing.
+    pub unused: usize,
+    /// Size of the object in bytes.
+    pub bytes: u64,
+    /// When it began, as the server says.
+    pub begun: String,
 }
 
 /// Writes a message.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use crate::error::ObjectError;
 use crate::location::Location;
 use crate::object::{CachedObject, Fetch};
-use crate::protocol::{Reply, Request, Usage, receive, send};
+use crate::protocol::{CompletedUpload, Reply, Request, Usage, receive, send};
 use crate::store::Page;
 
 /// Maximum number of requests at a time.
@@ -106,6 +106,42 @@ impl Remote {
         }
     }
 
+    /// Begins an upload. Without `overwrite` an object of this name stays.
+    ///
+    /// # Errors
+    ///
+    /// There is such an object, or the server refuses the upload.
+    pub fn upload(
+        self: &Arc<Self>,
+        location: &Location,
+        overwrite: bool,
+    ) -> Result<RemoteUpload, ObjectError> {
+        let connection = self.connect.connect().map_err(lost)?;
+        let upload = RemoteUpload {
+            connection: Mutex::new(Some(connection)),
+            _remote: Arc::clone(self),
+        };
+        upload.ask(&Request::Upload(location.to_string(), overwrite), &[])?;
+        Ok(upload)
+    }
+
+    /// Makes an object of the parts of the latest upload of this name.
+    ///
+    /// # Errors
+    ///
+    /// There is no such upload, it has no first part, or there is such an object.
+    pub fn complete(
+        &self,
+        location: &Location,
+        overwrite: bool,
+    ) -> Result<CompletedUpload, ObjectError> {
+        let request = Request::Complete(location.to_string(), overwrite);
+        match self.ask(&request)?.0 {
+            Reply::Completed(completed) => Ok(completed),
+            _ => Err(unexpected()),
+        }
+    }
+
     fn ask(&self, request: &Request) -> Result<(Reply, Vec<u8>), ObjectError> {
         let mut connection = self.take()?;
         let answer = send(&mut connection, request, &[]).and_then(|()| receive(&mut connection));
@@ -163,6 +199,92 @@ impl Fetch for RemoteObject {
         match self.remote.ask(&request).map_err(io::Error::other)? {
             (Reply::Bytes, bytes) => Ok(bytes),
             _ => Err(io::Error::other(unexpected())),
+        }
+    }
+}
+
+/// Maximum number of bytes in a message of an upload.
+const MAX_APPEND: usize = 1 << 20;
+
+/// An upload by the other process. Dropped before its end it is left to be completed later, with
+/// all bytes that were appended.
+pub struct RemoteUpload {
+    /// `None` at the end.
+    connection: Mutex<Option<UnixStream>>,
+    /// The other process ends with it.
+    _remote: Arc<Remote>,
+}
+
+impl RemoteUpload {
+    /// Appends bytes.
+    ///
+    /// # Errors
+    ///
+    /// They, or earlier ones, could not be uploaded.
+    pub fn append(&self, bytes: &[u8]) -> Result<(), ObjectError> {
+        let mut chunks = bytes.chunks(MAX_APPEND);
+        chunks.try_for_each(|chunk| self.ask(&Request::Append, chunk))
+    }
+
+    /// Makes an object of all bytes.
+    ///
+    /// # Errors
+    ///
+    /// See [`ObjectError`]; the parts stay.
+    pub fn finish(&self) -> Result<(), ObjectError> {
+        self.end(&Request::Finish)
+    }
+
+    /// Uploads all bytes, and leaves the upload to be completed later.
+    ///
+    /// # Errors
+    ///
+    /// They could not be uploaded.
+    pub fn leave(&self) -> Result<(), ObjectError> {
+        self.end(&Request::Leave)
+    }
+
+    /// Gives the upload up.
+    ///
+    /// # Errors
+    ///
+    /// The server refuses it.
+    pub fn abort(&self) -> Result<(), ObjectError> {
+        self.end(&Request::Abort)
+    }
+
+    fn end(&self, how: &Request) -> Result<(), ObjectError> {
+        let ended = self.ask(how, &[]);
+        *self
+            .connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = None;
+        ended
+    }
+
+    fn ask(&self, request: &Request, bytes: &[u8]) -> Result<(), ObjectError> {
+        let mut connection = self
+            .connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let ended = || io::Error::other("the upload has ended");
+        let connection = connection.as_mut().ok_or_else(ended).map_err(lost)?;
+        let answer = send(connection, request, bytes).and_then(|()| receive(connection));
+        match answer.map_err(lost)? {
+            Some((Reply::Done, _)) => Ok(()),
+            Some((Reply::Failed(text), _)) => Err(ObjectError::Remote(text)),
+            Some(_) => Err(unexpected()),
+            None => Err(lost(io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+}
+
+impl Drop for RemoteUpload {
+    fn drop(&mut self) {
+        let connection = self.connection.get_mut();
+        let is_open = connection.unwrap_or_else(PoisonError::into_inner).is_some();
+        if is_open {
+            let _ = self.leave();
         }
     }
 }

@@ -5,10 +5,11 @@ use std::ops::Range;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::environment::Environment;
 use crate::error::ObjectError;
 use crate::http::{Answer, Call, Client};
 use crate::location::Location;
-use crate::settings::{Environment, Settings};
+use crate::settings::Settings;
 use crate::xml::Element;
 
 /// Bytes that are read of an object when it is opened.
@@ -64,6 +65,10 @@ impl Store {
         Ok(Self { client })
     }
 
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// The settings.
     pub fn settings(&self) -> &Settings {
         self.client.settings()
@@ -74,7 +79,7 @@ impl Store {
         self.client.counts()
     }
 
-    /// Opens an object by reading its first bytes, [`FRONT`] or all, which are returned as well.
+    /// Opens an object by reading its first bytes, 64 KiB or all, which are returned as well.
     ///
     /// # Errors
     ///
@@ -114,7 +119,7 @@ impl Store {
         })
     }
 
-    /// Reads bytes of an object; `range` is within it, and has at most [`MAX_RANGE`] bytes.
+    /// Reads bytes of an object; `range` is within it, and has at most 16 MiB.
     ///
     /// # Errors
     ///

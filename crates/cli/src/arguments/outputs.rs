@@ -7,6 +7,8 @@ use clap::error::ErrorKind;
 use super::compression::CompressionArgument;
 use super::dump_options::{DumpArguments, DumpOptionArgs, LiveArguments};
 use super::format::Format;
+#[cfg(feature = "objects")]
+use crate::objects;
 
 impl DumpArguments {
     /// Returns the sources, and the output or all parts.
@@ -36,6 +38,17 @@ impl DumpOptionArgs {
             false => Format::Vmdump,
         };
         self.format.unwrap_or(usual)
+    }
+
+    /// Returns the format of a dump in `outputs`. An object is written as a stream: a vmdump is the
+    /// same as in a file, and a kdump-compressed dump would be flattened, without an index.
+    pub fn format_in(&self, outputs: &[PathBuf]) -> Format {
+        #[cfg(feature = "objects")]
+        if self.format.is_none() && outputs.iter().any(|output| objects::is_object(output)) {
+            return Format::Vmdump;
+        }
+        let _ = outputs;
+        self.format()
     }
 
     /// Returns the parts of a split or striped dump; empty for a single output.

@@ -15,6 +15,8 @@ use bigiron_kernel::{DumpLevel, Kernel};
 use crate::arguments::{DumpArguments, DumpOptionArgs};
 use crate::attempts::{Attempts, NamedOutput};
 use crate::memory_limit;
+#[cfg(feature = "objects")]
+use crate::objects;
 use crate::tell::tell;
 use crate::{bus_error, domain, online_cpus, report_first, rules, source, subject, summary};
 use crate::{signals, timeout, vmlinux};
@@ -50,8 +52,8 @@ pub fn make(
         ));
     }
     let directory = match output.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() && !to_stdout => parent.to_owned(),
-        _ if to_stdout => std::env::temp_dir(),
+        _ if to_stdout || is_object(output) => std::env::temp_dir(),
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => Path::new(".").to_owned(),
     };
     memory_limit::limit_opening(arguments.memory_limit);
@@ -140,6 +142,7 @@ pub fn make(
     let target = &targets[0].output;
     let why_stream = match (to_stdout, target.is_encrypted()) {
         (true, _) => Some("standard output is a stream"),
+        (false, _) if is_object(output) => Some("an object is written as a stream"),
         (false, true) => Some("encrypted output is a stream"),
         (false, false) => None,
     };
@@ -196,8 +199,16 @@ fn dump_output(
     device: bool,
 ) -> anyhow::Result<DumpOutput> {
     let (compression, chunk_bytes) = (arguments.compress, arguments.chunk_size);
+    if let (Some(object), [_, _, ..]) = (outputs.iter().find(|path| is_object(path)), outputs) {
+        anyhow::bail!(
+            "{}: is an object; --split and --stripe write files and devices",
+            object.display()
+        );
+    }
     if !arguments.stripe.is_empty() {
-        let targets = outputs.iter().map(|part| one(sources, part, device));
+        let targets = outputs
+            .iter()
+            .map(|part| one(sources, part, device, arguments.overwrite));
         return Ok(DumpOutput::Striped {
             chunks: compression
                 .of_chunks(chunk_bytes)
@@ -219,15 +230,26 @@ fn dump_output(
             files: outputs.to_vec(),
         });
     };
-    let format = compression.of_format(arguments.format(), chunk_bytes);
+    let format = compression.of_format(arguments.format_in(outputs), chunk_bytes);
     Ok(DumpOutput::Whole {
         format: format.map_err(anyhow::Error::msg)?,
-        target: one(sources, output, device)?,
+        target: one(sources, output, device, arguments.overwrite)?,
         recipients: arguments.recipients()?,
     })
 }
 
-fn one(sources: &[PathBuf], output: &Path, device: bool) -> anyhow::Result<OutputTarget> {
+fn one(
+    sources: &[PathBuf],
+    output: &Path,
+    device: bool,
+    overwrite: bool,
+) -> anyhow::Result<OutputTarget> {
+    #[cfg(feature = "objects")]
+    if is_object(output) {
+        anyhow::ensure!(!device, "{}: is an object, and no device", output.display());
+        return Ok(OutputTarget::Taker(objects::taker(output, overwrite)?));
+    }
+    let _ = overwrite;
     Ok(if output.as_os_str() == "-" {
         OutputTarget::Stdout
     } else if device || is_block_device(output) || is_missing_device(output) {
@@ -236,6 +258,17 @@ fn one(sources: &[PathBuf], output: &Path, device: bool) -> anyhow::Result<Outpu
     } else {
         OutputTarget::File(output.to_owned())
     })
+}
+
+/// True for the name of an object; the capture build knows none.
+fn is_object(path: &Path) -> bool {
+    #[cfg(feature = "objects")]
+    return objects::is_object(path);
+    #[cfg(not(feature = "objects"))]
+    {
+        let _ = path;
+        false
+    }
 }
 
 fn is_block_device(path: &Path) -> bool {

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "bench")]
 pub mod bench;
+#[cfg(feature = "objects")]
+mod completion;
 #[cfg(feature = "inspect")]
 pub mod cpu;
 #[cfg(feature = "inspect")]

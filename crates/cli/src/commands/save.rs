@@ -12,6 +12,8 @@ use bigiron_kernel::Source;
 use clap::Args;
 use serde::Serialize;
 
+#[cfg(feature = "objects")]
+use super::completion::CompletionArguments;
 use super::dmesg;
 #[cfg(feature = "retention")]
 use super::retention::RetentionArguments;
@@ -66,6 +68,10 @@ pub struct SaveArguments {
     #[cfg(feature = "retention")]
     #[command(flatten)]
     pub retention: RetentionArguments,
+    /// Uploads that were interrupted.
+    #[cfg(feature = "objects")]
+    #[command(flatten)]
+    pub completion: CompletionArguments,
     /// The time limit.
     #[command(flatten)]
     pub time: TimeoutArguments,
@@ -168,6 +174,11 @@ pub enum Outcome {
 
 /// Saves a dump and reports it.
 pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
+    #[cfg(feature = "objects")]
+    if arguments.completion.is_wanted(&arguments.paths)? {
+        arguments.time.begin(&arguments.paths)?;
+        return arguments.completion.complete(&arguments.paths);
+    }
     let (sources, directory) = split_paths(&arguments.paths);
     arguments.time.begin(sources)?;
     let memory = arguments

@@ -100,6 +100,8 @@ fn answer(service: &Arc<Service>) -> io::Result<()> {
     loop {
         let (len, file) = receive(&socket, &mut message)?;
         if len == 0 {
+            // What a process that was killed has sent is uploaded.
+            service.wait_for_uploads();
             return Ok(());
         }
         let Some(file) = file.filter(|_| message[0] == CONNECTION) else {

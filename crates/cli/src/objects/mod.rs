@@ -6,6 +6,7 @@
 pub mod find;
 pub mod helper;
 mod secrets;
+mod upload;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use anyhow::Context;
 use bigiron_objects::{CachedObject, Location, Remote, RemoteObject, Usage};
 
 pub use secrets::forget_secrets;
+pub use upload::{complete, taker};
 
 /// An object that is read at random.
 pub type Object = CachedObject<RemoteObject>;

@@ -12,6 +12,7 @@ mod part;
 mod reader;
 mod sink;
 mod stream;
+mod taker;
 mod zero;
 
 use std::io;
@@ -25,6 +26,7 @@ pub use keeper::keep;
 pub use part::Part;
 pub use sink::Sink;
 pub use stream::{StreamEncoding, StreamOutput};
+pub use taker::{NamedTaker, Taker};
 
 /// A file, device or stream that several helpers write to at the same time.
 ///

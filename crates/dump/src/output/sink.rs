@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use age::stream::StreamWriter;
 
-use super::{DeviceOutput, FileOutput, Output};
+use super::{DeviceOutput, FileOutput, Output, Taker};
 use crate::encryption::Recipients;
 
 /// Destination of a stream.
@@ -20,6 +20,7 @@ enum Target {
     Stdout(File),
     File(Box<FileOutput>),
     Device(Box<DeviceOutput>),
+    Taker(Box<dyn Taker>),
 }
 
 impl Target {
@@ -29,6 +30,7 @@ impl Target {
             Self::Stdout(file) => (&*file).write_all(bytes),
             Self::File(output) => output.file().write_all(bytes),
             Self::Device(output) => output.append(bytes),
+            Self::Taker(taker) => taker.append(bytes),
         }
     }
 }
@@ -67,6 +69,11 @@ impl Sink {
     /// A raw dump device, from the start of its contents to their end.
     pub fn device(output: DeviceOutput) -> Self {
         Self::to(Target::Device(Box::new(output)))
+    }
+
+    /// A place of the caller's.
+    pub fn taker(taker: Box<dyn Taker>) -> Self {
+        Self::to(Target::Taker(taker))
     }
 
     fn to(target: Target) -> Self {
@@ -109,6 +116,7 @@ impl Sink {
             Target::Stdout(_) => Ok(()),
             Target::File(output) => output.finish(),
             Target::Device(output) => output.finish(),
+            Target::Taker(taker) => taker.finish(),
         }
     }
 
@@ -120,6 +128,8 @@ impl Sink {
             Target::Stdout(_) => Ok(()),
             Target::File(output) => output.sync(),
             Target::Device(output) => output.note_length(),
+            // It is durable in its own time, and at its end.
+            Target::Taker(_) => Ok(()),
         }
     }
 
@@ -129,6 +139,7 @@ impl Sink {
             Target::Stdout(_) => None,
             Target::File(output) => output.kept(),
             Target::Device(output) => output.kept(),
+            Target::Taker(taker) => taker.leave().ok().and_then(|()| taker.left()),
         }
     }
 
@@ -138,6 +149,7 @@ impl Sink {
             Target::Stdout(_) => {}
             Target::File(output) => output.take_back(),
             Target::Device(output) => output.take_back(),
+            Target::Taker(_) => {}
         }
     }
 
@@ -147,6 +159,7 @@ impl Sink {
             Target::Stdout(_) => {}
             Target::File(output) => output.discard(),
             Target::Device(output) => output.discard(),
+            Target::Taker(taker) => taker.discard(),
         }
     }
 }

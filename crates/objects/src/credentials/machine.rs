@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::{Keys, Secret};
+use crate::environment::Environment;
 use crate::error::ObjectError;
-use crate::settings::Environment;
 
 const ENDPOINT: &str = "http://169.254.169.254";
 const TOKEN_SECONDS: &str = "21600";

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 pub use machine::Machine;
 pub use profile::Profile;
 
+use crate::environment::Environment;
 use crate::error::ObjectError;
-use crate::settings::Environment;
 
 /// Keys that expire sooner are replaced before they are used, in seconds.
 const MARGIN: i64 = 300;

@@ -7,8 +7,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::{Keys, Secret};
+use crate::environment::Environment;
 use crate::error::ObjectError;
-use crate::settings::Environment;
 
 /// Maximum size of a file in bytes.
 const MAX_SIZE: u64 = 1 << 20;

@@ -1,16 +1,25 @@
-//! The row of a dump or log in object storage.
+//! Dumps and logs in object storage.
 
 use std::io::{self, Read};
+use std::path::Path;
 
-use bigiron_fleet::{FRONT, Row};
+use bigiron_fleet::FRONT;
 use bigiron_format::ReadAt;
 
-use super::row::{RowArguments, of_dump, of_log};
-use crate::objects::{self, Object};
+use crate::arguments::SourceArguments;
+use crate::objects::{self, Cost, Object};
 use crate::source::{Files, Reading, parts_of};
 
+/// An object that is to be described.
+pub enum Opened<'o> {
+    /// A text log.
+    Log(Stream),
+    /// A dump, of one object or several.
+    Dump(Reading<'o>),
+}
+
 /// Reads an object from its beginning to its end.
-struct Stream {
+pub struct Stream {
     object: Object,
     position: u64,
 }
@@ -23,37 +32,24 @@ impl Read for Stream {
     }
 }
 
-/// Describes an object, or several of one dump.
-pub fn row(arguments: &RowArguments) -> anyhow::Result<Row> {
-    let parts = parts_of(&arguments.dump);
-    let options = &arguments.source;
+/// Opens an object, or several of one dump, and starts the time of reading it.
+pub fn open<'o>(name: &Path, options: &'o SourceArguments) -> anyhow::Result<(Opened<'o>, Cost)> {
+    let parts = parts_of(name);
     options.reader.time.begin(&parts)?;
     let mut objects = objects::open(&parts)?;
     let cost = objects.cost.clone();
-    let log = match objects.parts.pop() {
-        Some((object, _)) if objects.parts.is_empty() && is_text(&object)? => Some(object),
+    let opened = match objects.parts.pop() {
+        Some((object, _)) if objects.parts.is_empty() && is_text(&object)? => {
+            let position = 0;
+            Opened::Log(Stream { object, position })
+        }
         last => {
             objects.parts.extend(last);
-            None
-        }
-    };
-    let row = match log {
-        Some(object) => {
-            let position = 0;
-            of_log(Stream { object, position }, arguments)?
-        }
-        None => {
             let files = Files::of_objects(objects, options.input.identity.as_deref())?;
-            of_dump(Reading::of_files(files, options)?)?
+            Opened::Dump(Reading::of_files(files, options)?)
         }
     };
-    let usage = cost.usage();
-    let number = |number: u64| i64::try_from(number).ok();
-    Ok(Row {
-        bytes_fetched: usage.and_then(|usage| number(usage.bytes)),
-        requests: usage.and_then(|usage| number(usage.requests)),
-        ..row
-    })
+    Ok((opened, cost))
 }
 
 fn is_text(object: &Object) -> io::Result<bool> {

@@ -10,7 +10,7 @@ use bigiron_inspect::signature::RULES_VERSION;
 use bigiron_inspect::{LogFacts, LogReader, Overview, Signature};
 use clap::Args;
 
-use super::object;
+use super::object::{self, Opened as Object};
 use crate::arguments::SourceArguments;
 use crate::memory_limit::ReadBuffers;
 use crate::objects;
@@ -26,19 +26,19 @@ const BUFFER: usize = 64 << 10;
 pub struct RowArguments {
     /// The dump, in any format, all parts of a split or striped one separated by commas; or a
     /// text log
-    pub(super) dump: PathBuf,
+    dump: PathBuf,
     /// Leave the name of the host out
     #[arg(long)]
     no_host: bool,
     /// Options for reading the source.
     #[command(flatten)]
-    pub(super) source: SourceArguments,
+    source: SourceArguments,
 }
 
 /// Prints the row as one line of JSON.
 pub fn run(arguments: &RowArguments) -> anyhow::Result<()> {
     let row = if objects::is_object(&arguments.dump) {
-        object::row(arguments)?
+        of_object(arguments)?
     } else {
         match open_text(&arguments.dump)? {
             Some(log) => {
@@ -80,7 +80,23 @@ fn open_text(path: &Path) -> anyhow::Result<Option<File>> {
     Ok(Some(file))
 }
 
-pub(super) fn of_log(log: impl Read, arguments: &RowArguments) -> anyhow::Result<Row> {
+/// The row of an object, with what it cost.
+fn of_object(arguments: &RowArguments) -> anyhow::Result<Row> {
+    let (opened, cost) = object::open(&arguments.dump, &arguments.source)?;
+    let row = match opened {
+        Object::Log(log) => of_log(log, arguments)?,
+        Object::Dump(dump) => of_dump(dump)?,
+    };
+    let usage = cost.usage();
+    let number = |number: u64| i64::try_from(number).ok();
+    Ok(Row {
+        bytes_fetched: usage.and_then(|usage| number(usage.bytes)),
+        requests: usage.and_then(|usage| number(usage.requests)),
+        ..row
+    })
+}
+
+fn of_log(log: impl Read, arguments: &RowArguments) -> anyhow::Result<Row> {
     let path = &arguments.dump;
     let options = arguments.source.reader;
     let buffers = ReadBuffers {
@@ -97,7 +113,7 @@ pub(super) fn of_log(log: impl Read, arguments: &RowArguments) -> anyhow::Result
     })
 }
 
-pub(super) fn of_dump(reading: Reading<'_>) -> anyhow::Result<Row> {
+fn of_dump(reading: Reading<'_>) -> anyhow::Result<Row> {
     let opened = reading.parse(&Needs::Nothing)?;
     let memory = opened.source.memory();
     let row = Row {

@@ -1,0 +1,375 @@
+//! Uploads in parts.
+//!
+//! An object that is uploaded in parts appears when the parts are completed, and not before. Until
+//! then the parts stay with the server, whoever uploaded them: another process can list and
+//! complete them.
+
+use std::fmt::Write as _;
+
+use crate::error::ObjectError;
+use crate::http::{Answer, Call};
+use crate::location::Location;
+use crate::store::Store;
+use crate::xml::Element;
+
+/// Maximum number of parts (Amazon S3 user guide, "Amazon S3 multipart upload limits").
+pub const MAX_PARTS: u32 = 10_000;
+/// Minimum size of all parts but the last one, in bytes.
+pub const MIN_PART: u64 = 5 << 20;
+/// Maximum size of a part in bytes.
+const MAX_PART: u64 = 5 << 30;
+/// Size of the first parts in bytes.
+const FIRST_PART: u64 = 16 << 20;
+/// Number of parts after which the size doubles.
+const DOUBLED_AFTER: u32 = 1000;
+
+/// Attempts beyond those of other requests: a server may restart meanwhile.
+const MORE_ATTEMPTS: u32 = 4;
+
+/// Names of a list of parts: Amazon's, and another one that servers use.
+const PARTS: [&str; 2] = ["ListPartsResult", "ListPartsResponse"];
+
+/// Statuses that the callers of [`Store`] interpret.
+const NOT_FOUND: u16 = 404;
+const EXISTS: u16 = 412;
+/// Another upload of the same name is being completed.
+const CONFLICT: u16 = 409;
+
+/// An upload that has begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upload {
+    /// The object that it will be.
+    pub location: Location,
+    /// Its mark.
+    pub id: String,
+    /// When it began, as the server says; empty for one that this process began.
+    pub begun: String,
+}
+
+/// A part that the server has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its number, from 1 on.
+    pub number: u32,
+    /// Its mark.
+    pub etag: String,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// How the completion of an upload ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completed {
+    /// The object is there.
+    Yes,
+    /// Another object has the name, and stays.
+    Exists,
+}
+
+/// Size of a part in bytes. It doubles every [`DOUBLED_AFTER`] parts: small dumps are uploaded in
+/// small pieces, of which few bytes are lost with the process, and 10,000 parts have 13.9 TB.
+pub fn part_size(number: u32) -> u64 {
+    let doubled = number.saturating_sub(1) / DOUBLED_AFTER;
+    FIRST_PART
+        .checked_shl(doubled)
+        .unwrap_or(MAX_PART)
+        .min(MAX_PART)
+}
+
+/// The first of `parts` that follow each other from number 1 on, as far as all but the last are
+/// large enough. What comes behind a missing part has no place.
+pub fn contiguous(parts: &[Part]) -> &[Part] {
+    let mut count = 0;
+    for (part, number) in parts.iter().zip(1..) {
+        if part.number != number {
+            break;
+        }
+        count += 1;
+        if part.size < MIN_PART {
+            break;
+        }
+    }
+    &parts[..count]
+}
+
+impl Store {
+    /// Size of an object; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The server does not tell.
+    pub fn size(&self, location: &Location) -> Result<Option<u64>, ObjectError> {
+        let call = Call::new("look for it", "HEAD", location);
+        self.client().send(&call, &[NOT_FOUND], |answer| {
+            if answer.status == NOT_FOUND {
+                return Ok(None);
+            }
+            let size = answer.header("content-length");
+            let size = size.and_then(|size| size.parse().ok());
+            Ok(Some(size.ok_or("the answer has no Content-Length")?))
+        })
+    }
+
+    /// Begins an upload.
+    ///
+    /// # Errors
+    ///
+    /// The server refuses it.
+    pub fn begin_upload(&self, location: &Location) -> Result<Upload, ObjectError> {
+        let call = Call {
+            query: vec![("uploads", String::new())],
+            ..Call::new("begin an upload", "POST", location)
+        };
+        self.client().send(&call, &[], |answer| {
+            let root = root_of(&answer, &["InitiateMultipartUploadResult"])?;
+            match root.text("UploadId") {
+                "" => Err("the answer has no UploadId".to_owned()),
+                id => Ok(Upload {
+                    location: location.clone(),
+                    id: id.to_owned(),
+                    begun: String::new(),
+                }),
+            }
+        })
+    }
+
+    /// Uploads a part, which replaces one of the same number.
+    ///
+    /// # Errors
+    ///
+    /// The server does not take it.
+    pub fn put_part(
+        &self,
+        upload: &Upload,
+        number: u32,
+        bytes: &[u8],
+    ) -> Result<Part, ObjectError> {
+        let call = Call {
+            query: vec![
+                ("partNumber", number.to_string()),
+                ("uploadId", upload.id.clone()),
+            ],
+            body: bytes,
+            more_attempts: MORE_ATTEMPTS,
+            ..Call::new("upload a part", "PUT", &upload.location)
+        };
+        self.client().send(&call, &[], |answer| {
+            let etag = answer.header("etag").ok_or("the answer has no ETag")?;
+            Ok(Part {
+                number,
+                etag: etag.to_owned(),
+                size: bytes.len() as u64,
+            })
+        })
+    }
+
+    /// The parts that the server has, by number.
+    ///
+    /// # Errors
+    ///
+    /// The server does not tell.
+    pub fn parts(&self, upload: &Upload) -> Result<Vec<Part>, ObjectError> {
+        let (mut parts, mut marker) = (Vec::new(), String::new());
+        loop {
+            let mut query = vec![("uploadId", upload.id.clone())];
+            if !marker.is_empty() {
+                query.push(("part-number-marker", marker.clone()));
+            }
+            let call = Call {
+                query,
+                ..Call::new("list the parts of its upload", "GET", &upload.location)
+            };
+            let (page, next) = self.client().send(&call, &[], |answer| {
+                let root = root_of(&answer, &PARTS)?;
+                let page = root.all("Part").map(|part| {
+                    Some(Part {
+                        number: part.text("PartNumber").parse().ok()?,
+                        etag: part.text("ETag").to_owned(),
+                        size: part.text("Size").parse().ok()?,
+                    })
+                });
+                let page: Option<Vec<_>> = page.collect();
+                let next = match root.text("IsTruncated") {
+                    "true" => root.text("NextPartNumberMarker").to_owned(),
+                    _ => String::new(),
+                };
+                Ok((page.ok_or("the answer has a part without a number")?, next))
+            })?;
+            parts.extend(page);
+            // A marker that does not move would be asked for ever.
+            if next.is_empty() || next == marker || parts.len() > MAX_PARTS as usize {
+                parts.sort_by_key(|part| part.number);
+                return Ok(parts);
+            }
+            marker = next;
+        }
+    }
+
+    /// The uploads of an object that are not complete, the latest one first.
+    ///
+    /// # Errors
+    ///
+    /// The server does not tell.
+    pub fn uploads(&self, location: &Location) -> Result<Vec<Upload>, ObjectError> {
+        let bucket = Location {
+            bucket: location.bucket.clone(),
+            key: String::new(),
+        };
+        let call = Call {
+            query: vec![("uploads", String::new()), ("prefix", location.key.clone())],
+            ..Call::new("list its uploads", "GET", &bucket)
+        };
+        let mut uploads = self.client().send(&call, &[], |answer| {
+            let root = root_of(&answer, &["ListMultipartUploadsResult"])?;
+            let found = root.all("Upload");
+            let found = found.filter(|upload| upload.text("Key") == location.key);
+            Ok(found
+                .map(|upload| Upload {
+                    location: location.clone(),
+                    id: upload.text("UploadId").to_owned(),
+                    begun: upload.text("Initiated").to_owned(),
+                })
+                .collect::<Vec<_>>())
+        })?;
+        uploads.sort_by(|one, other| other.begun.cmp(&one.begun));
+        Ok(uploads)
+    }
+
+    /// Makes an object of the parts. Without `overwrite` an object that is there stays.
+    ///
+    /// # Errors
+    ///
+    /// The server refuses it, or did not say whether it did it.
+    pub fn complete(
+        &self,
+        upload: &Upload,
+        parts: &[Part],
+        overwrite: bool,
+    ) -> Result<Completed, ObjectError> {
+        // Not every server knows the condition.
+        if !overwrite && self.size(&upload.location)?.is_some() {
+            return Ok(Completed::Exists);
+        }
+        let mut body = String::from("<CompleteMultipartUpload>");
+        for Part { number, etag, .. } in parts {
+            let etag = quick_xml::escape::escape(etag);
+            let _ = write!(
+                body,
+                "<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>"
+            );
+        }
+        body.push_str("</CompleteMultipartUpload>");
+        let headers = match overwrite {
+            true => Vec::new(),
+            false => vec![("if-none-match", "*".to_owned())],
+        };
+        let call = Call {
+            query: vec![("uploadId", upload.id.clone())],
+            headers,
+            body: body.as_bytes(),
+            more_attempts: MORE_ATTEMPTS,
+            ..Call::new("complete its upload", "POST", &upload.location)
+        };
+        let allowed = [NOT_FOUND, EXISTS, CONFLICT];
+        let answered = self.client().send(&call, &allowed, |answer| {
+            // An error may come after the server has begun its answer, with status 200.
+            if answer.status == 200 {
+                root_of(&answer, &["CompleteMultipartUploadResult"])?;
+            }
+            match answer.status {
+                CONFLICT => Err("status 409: another upload is being completed".to_owned()),
+                status => Ok(status),
+            }
+        });
+        let is_refused = |status: &u16| [NOT_FOUND, EXISTS].contains(status);
+        if answered.as_ref().is_ok_and(|status| !is_refused(status)) {
+            return Ok(Completed::Yes);
+        }
+        // An earlier attempt may have done it, whose answer was lost.
+        let size: u64 = parts.iter().map(|part| part.size).sum();
+        let found = self.size(&upload.location)?;
+        if found == Some(size) && self.is_gone(upload)? {
+            return Ok(Completed::Yes);
+        }
+        match (answered?, found) {
+            (EXISTS, _) | (_, Some(_)) => Ok(Completed::Exists),
+            (status, None) => Err(ObjectError::Answer {
+                url: upload.location.to_string(),
+                action: "complete its upload",
+                reason: format!("status {status}: the upload is not there any more"),
+            }),
+        }
+    }
+
+    /// Returns true if an upload was completed or aborted.
+    fn is_gone(&self, upload: &Upload) -> Result<bool, ObjectError> {
+        let open = self.uploads(&upload.location)?;
+        Ok(open.iter().all(|other| other.id != upload.id))
+    }
+
+    /// Gives up an upload, and the parts with it.
+    ///
+    /// # Errors
+    ///
+    /// The server refuses it.
+    pub fn abort(&self, upload: &Upload) -> Result<(), ObjectError> {
+        let call = Call {
+            query: vec![("uploadId", upload.id.clone())],
+            ..Call::new("give up its upload", "DELETE", &upload.location)
+        };
+        self.client().send(&call, &[NOT_FOUND], |_| Ok(()))
+    }
+}
+
+/// The root of an answer, which has one of these names; the reason why there is none.
+fn root_of(answer: &Answer, names: &[&str]) -> Result<Element, String> {
+    let root = Element::parse(&answer.body).ok_or("the answer is no XML")?;
+    match root.name() {
+        found if names.contains(&found) => Ok(root),
+        "Error" => Err(format!("{}: {}", root.text("Code"), root.text("Message"))),
+        found => Err(format!(
+            "the answer is a {found}, expected a {}",
+            names.join(" or a ")
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_thousand_parts_have_more_than_ten_terabytes() {
+        let sizes: Vec<u64> = (1..=MAX_PARTS).map(part_size).collect();
+        assert_eq!(
+            (sizes[0], sizes[999], sizes[1000]),
+            (16 << 20, 16 << 20, 32 << 20)
+        );
+        assert!(
+            sizes
+                .iter()
+                .all(|size| (MIN_PART..=MAX_PART).contains(size))
+        );
+        assert!(sizes.iter().sum::<u64>() > 13_000_000_000_000);
+    }
+
+    #[test]
+    fn parts_behind_a_gap_have_no_place() {
+        let part = |number, size| Part {
+            number,
+            etag: String::new(),
+            size,
+        };
+        let parts = |numbers: &[u32]| -> Vec<Part> {
+            numbers
+                .iter()
+                .map(|number| part(*number, MIN_PART))
+                .collect()
+        };
+        assert_eq!(contiguous(&parts(&[1, 2, 4])).len(), 2);
+        assert_eq!(contiguous(&parts(&[2, 3])).len(), 0);
+        assert_eq!(contiguous(&[]).len(), 0);
+        let last_is_small = [part(1, MIN_PART), part(2, 10), part(3, MIN_PART)];
+        assert_eq!(contiguous(&last_is_small).len(), 2);
+    }
+}
