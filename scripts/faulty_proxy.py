@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -19,9 +20,9 @@ HOP_BY_HOP = {"connection", "transfer-encoding", "keep-alive", "server", "date"}
 
 
 class Proxy:
-    """Listens on a free port of this machine; `port` is the server's."""
+    """Listens on a free port of this machine, with TLS if it has a context; `port` is the server's."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
         self.server_port = port
         self.faults: list[tuple[str, object]] = []
         self.seen: list[tuple[str, str, dict[str, str]]] = []
@@ -45,7 +46,9 @@ class Proxy:
 
         self.server = Server(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        if tls is not None:
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def queue(self, *faults: tuple[str, object]) -> None:

@@ -7,8 +7,11 @@ boto3 puts the objects there; what bigiron prints of them is what it prints of t
 
 from __future__ import annotations
 
+import datetime
+import ipaddress
 import json
 import os
+import ssl
 import subprocess
 import sys
 import time
@@ -19,6 +22,10 @@ from typing import Any
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from faulty_proxy import Proxy
 
 LOG = """\
@@ -30,9 +37,10 @@ LOG = """\
 [   81.000000] Modules linked in: faulty(O)
 """
 BUCKET = "crashes"
-# A page of a list has 1,000 keys: the logs are on the second one, behind empty objects.
-EMPTY = 1000
-LOGS = 20
+# The logs are on the second page of a list and those behind it, after empty objects.
+PAGE = 10
+EMPTY = 12
+LOGS = 30
 REGION = "us-east-1"
 CHECKS = 0
 
@@ -93,7 +101,9 @@ def start_server(home: Path) -> tuple[subprocess.Popen[bytes], int, Any]:
     program = str(Path(sys.executable).parent / "moto_server")
     port_file = home / "moto.log"
     with port_file.open("wb") as log:
-        server = subprocess.Popen([program, "-H", "127.0.0.1", "-p", "0"], stdout=log, stderr=log)
+        command = [program, "-H", "127.0.0.1", "-p", "0"]
+        environment = {**os.environ, "MOTO_S3_DEFAULT_MAX_KEYS": str(PAGE)}
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
     for _ in range(300):
         text = port_file.read_text()
         if "http://127.0.0.1:" in text:
@@ -162,7 +172,7 @@ def check_same(bigiron: Bigiron, files: list[Path], home: Path) -> None:
 
 
 def check_triage(bigiron: Bigiron, home: Path, files: list[Path]) -> None:
-    """A list of two pages, and rows as of files."""
+    """A list of several pages, and rows as of files."""
     said = bigiron.says("triage", f"s3://{BUCKET}/logs", "-o", home / "logs")
     equal(f"{LOGS} rows, {LOGS} new" in said, True, said)
     said = bigiron.says("triage", f"s3://{BUCKET}/logs/", "-o", home / "logs")
@@ -233,6 +243,46 @@ def check_faults(bigiron: Bigiron, proxy: Proxy, files: list[Path]) -> None:
     equal(marks[0] is None and len(marks) > 1 and None not in marks[1:], True, f"If-Match: {marks}")
 
 
+def certificates(home: Path) -> tuple[Path, ssl.SSLContext]:
+    """A certificate authority of this test, and a server of 127.0.0.1 that it has certified."""
+    now = datetime.datetime.now(datetime.UTC)
+
+    def certificate(name: str, key: Any, issuer: str, issuer_key: Any, is_authority: bool) -> x509.Certificate:
+        def named(text: str) -> x509.Name:
+            return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+        builder = x509.CertificateBuilder().subject_name(named(name)).issuer_name(named(issuer))
+        builder = builder.public_key(key.public_key()).serial_number(x509.random_serial_number())
+        builder = builder.not_valid_before(now - datetime.timedelta(days=1))
+        builder = builder.not_valid_after(now + datetime.timedelta(days=1))
+        builder = builder.add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+        address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+        builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        return builder.sign(issuer_key, hashes.SHA256())
+
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
+    authority = certificate("authority", keys[0], "authority", keys[0], True)
+    server = certificate("server", keys[1], "authority", keys[0], False)
+    pem = serialization.Encoding.PEM
+    (home / "authority.pem").write_bytes(authority.public_bytes(pem))
+    key = keys[1].private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (home / "server.pem").write_bytes(server.public_bytes(pem) + key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(home / "server.pem")
+    return home / "authority.pem", context
+
+
+def check_tls(bigiron: Bigiron, port: int, home: Path, files: list[Path]) -> None:
+    """A server with a certificate that the machine trusts, and with one that it does not."""
+    url = f"s3://{BUCKET}/dumps/kdump"
+    trusted, context = certificates(home)
+    proxy = Proxy(port, context)
+    said = bigiron.says("dmesg", url, AWS_ENDPOINT_URL=proxy.url, SSL_CERT_FILE=str(trusted))
+    equal(said, bigiron.says("dmesg", files[2]), "dmesg over TLS")
+    few = {"AWS_MAX_ATTEMPTS": "1"}
+    bigiron.fails("dmesg", url, has=(url, proxy.url, "certificate"), AWS_ENDPOINT_URL=proxy.url, **few)
+
+
 def check_replaced(bigiron: Bigiron, proxy: Proxy, client: Any, home: Path, files: list[Path]) -> None:
     """An object that is replaced between two requests is an error, by the server's own comparison."""
     proxy.queue(("", None), ("slow", 0.2))
@@ -261,7 +311,6 @@ def check_uploads(bigiron: Bigiron, proxy: Proxy, client: Any, home: Path, vmcor
     proxy.queue(*faults)
     bigiron.says("dump", "-q", "-f", "elf", "-d", "1", vmcore, url, **through)
     equal(len(proxy.faults), 0, "faults that were not used")
-    bigiron.says("verify", "-q", "--against", vmcore, url)
     whole = client.get_object(Bucket=BUCKET, Key="uploads/whole")["Body"].read()
     bigiron.says("dump", "-q", "-f", "elf", "-d", "1", vmcore, home / "whole")
     equal(whole == (home / "whole").read_bytes(), True, "an ELF core as an object and as a file")
@@ -289,6 +338,23 @@ def check_uploads(bigiron: Bigiron, proxy: Proxy, client: Any, home: Path, vmcor
     said = dumping.communicate(timeout=60)[1]
     equal((dumping.returncode, "already" in said), (1, True), f"a race: {said}")
     equal(client.get_object(Bucket=BUCKET, Key="uploads/raced")["Body"].read(), b"another", "the winner of a race")
+
+
+def check_saved(bigiron: Bigiron, proxy: Proxy, home: Path, vmcore: Path) -> None:
+    """What is on a dump device becomes an object, and the device is marked as saved only then."""
+    device, url = home / "device", f"s3://{BUCKET}/saved/vmdump"
+    with device.open("wb") as file:
+        file.truncate(64 << 20)
+    bigiron.says("dump", "-q", "--device", "-f", "vmdump", vmcore, device)
+    proxy.queue(*[("", None)] * 2, *[("status", (403, "AccessDenied"))] * 3)
+    bigiron.fails("save", device, url, has=(url, "403", "AccessDenied"), AWS_ENDPOINT_URL=proxy.url)
+    equal("bytes" in bigiron.says("save", device, url), True, "save")
+    bigiron.says("verify", "-q", "--against", vmcore, url)
+    equal("no dump" in bigiron.says("save", device, f"{url}2"), True, "save of a device that was saved")
+    bigiron.says("dump", "-q", "-f", "vmdump", vmcore, home / "file.vmdump")
+    bigiron.fails("save", home / "file.vmdump", url, has=(url, "already"))
+    bigiron.says("save", "-q", "--overwrite", home / "file.vmdump", url)
+    bigiron.says("verify", "-q", "--against", home / "file.vmdump", url)
 
 
 def check_killed_upload(bigiron: Bigiron, client: Any, vmcore: Path) -> None:
@@ -355,9 +421,11 @@ def main() -> None:
         check_credentials(bigiron, home, port)
         check_errors(bigiron)
         check_faults(bigiron, proxy, files)
+        check_tls(bigiron, port, home, files)
         check_replaced(bigiron, proxy, client, home, files)
         check_triage(bigiron, home, files)
         check_uploads(bigiron, proxy, client, home, vmcore)
+        check_saved(bigiron, proxy, home, vmcore)
         check_killed_upload(bigiron, client, vmcore)
         check_restart(bigiron, proxy, vmcore)
         check_signatures(bigiron, port)

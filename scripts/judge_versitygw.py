@@ -74,7 +74,7 @@ def check_kills(bigiron: Bigiron, vmcore: Path) -> None:
     """Both processes are killed at several moments: what is completed is the beginning of the dump."""
     for number, seconds in enumerate((1.0, 1.7, 2.4)):
         url = f"s3://{BUCKET}/uploads/killed{number}"
-        command = [bigiron.program, "dump", "-q", "--write-limit", "25M", "-c", "zstd", "-f", "vmdump", "-d", "0", vmcore, url]
+        command = [bigiron.program, "dump", "-q", "--write-limit", "30M", "-f", "elf", "-d", "0", vmcore, url]
         dumping = subprocess.Popen(command, env=bigiron.environment)
         time.sleep(seconds)
         if dumping.poll() is not None:

@@ -134,11 +134,13 @@ impl<F: Fetch> CachedObject<F> {
 
     /// Chooses the blocks to fetch: from `number` to `end`, and more if a reader reads on there.
     fn plan(&self, state: &mut State, number: u64, end: u64) -> Range<u64> {
-        let before = state.runs.iter().rposition(|run| run.end == number);
-        let ahead = before.map_or(0, |before| {
-            let run = state.runs.remove(before);
-            (2 * (run.end - run.start)).min(MAX_AHEAD / BLOCK)
+        // Several readers that share the work are behind what is still being fetched.
+        let pending = state.pending.iter().find(|range| range.end == number);
+        let run = pending.cloned().or_else(|| {
+            let before = state.runs.iter().rposition(|run| run.end == number)?;
+            Some(state.runs.remove(before))
         });
+        let ahead = run.map_or(0, |run| (2 * (run.end - run.start)).min(MAX_AHEAD / BLOCK));
         let end = end.max(number + ahead.max(1));
         let end = end.min(number + MAX_RANGE / BLOCK);
         let end = end.min(self.size.div_ceil(BLOCK));

@@ -28,8 +28,12 @@ pub struct DumpArguments {
     /// The sources, followed by the output file unless the dump is split or striped
     ///
     /// A source is /proc/vmcore, an ELF core, a kdump-compressed or flattened dump, all parts
-    /// of a split or striped dump, an object s3://BUCKET/KEY, or - for standard input. OUTPUT may
-    /// be an object, or - for standard output.
+    /// of a split or striped dump, or - for standard input. OUTPUT may be - for standard
+    /// output.
+    #[cfg_attr(
+        feature = "objects",
+        doc = "\n\nA source, and OUTPUT, may be an object: s3://BUCKET/KEY."
+    )]
     #[arg(required = true, num_args = 1.., value_names = ["SOURCE", "OUTPUT"])]
     pub paths: Vec<PathBuf>,
     /// Options of the dump.

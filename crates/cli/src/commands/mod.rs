@@ -2,8 +2,6 @@
 
 #[cfg(feature = "bench")]
 pub mod bench;
-#[cfg(feature = "objects")]
-mod completion;
 #[cfg(feature = "inspect")]
 pub mod cpu;
 #[cfg(feature = "inspect")]
@@ -37,4 +35,6 @@ pub mod save;
 pub mod setup;
 #[cfg(feature = "triage")]
 pub mod triage;
+#[cfg(feature = "objects")]
+mod uploads;
 pub mod verify;

@@ -12,11 +12,11 @@ use bigiron_kernel::Source;
 use clap::Args;
 use serde::Serialize;
 
-#[cfg(feature = "objects")]
-use super::completion::CompletionArguments;
 use super::dmesg;
 #[cfg(feature = "retention")]
 use super::retention::RetentionArguments;
+#[cfg(feature = "objects")]
+use super::uploads::{Upload, UploadArguments, Wanted};
 use crate::arguments::{TimeoutArguments, threads};
 use crate::memory_limit;
 use crate::summary;
@@ -36,6 +36,10 @@ pub struct SaveArguments {
     /// The dump, followed by the directory to save it in [default: /var/crash]
     ///
     /// The dump is a dump device, a dump file, or all parts of a split or striped dump.
+    #[cfg_attr(
+        feature = "objects",
+        doc = "\n\nIn place of the directory an object, s3://BUCKET/KEY, takes what is on a device or in a file."
+    )]
     #[arg(required = true, value_names = ["SOURCE"])]
     pub paths: Vec<PathBuf>,
     /// Expand to an uncompressed ELF core, DIR/vmcore.N
@@ -68,10 +72,10 @@ pub struct SaveArguments {
     #[cfg(feature = "retention")]
     #[command(flatten)]
     pub retention: RetentionArguments,
-    /// Uploads that were interrupted.
+    /// Objects.
     #[cfg(feature = "objects")]
     #[command(flatten)]
-    pub completion: CompletionArguments,
+    pub uploads: UploadArguments,
     /// The time limit.
     #[command(flatten)]
     pub time: TimeoutArguments,
@@ -175,26 +179,24 @@ pub enum Outcome {
 /// Saves a dump and reports it.
 pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
     #[cfg(feature = "objects")]
-    if arguments.completion.is_wanted(&arguments.paths)? {
+    if let Some(wanted) = arguments.uploads.wanted(&arguments.paths)? {
         arguments.time.begin(&arguments.paths)?;
-        return arguments.completion.complete(&arguments.paths);
+        return match wanted {
+            Wanted::Completion(objects) => arguments.uploads.complete(objects),
+            Wanted::Upload(sources, target) => {
+                let how = Upload {
+                    options: options(arguments, PathBuf::new()),
+                    is_verbose: !arguments.quiet && !arguments.json,
+                };
+                arguments.uploads.upload(sources, target, how)
+            }
+        };
     }
     let (sources, directory) = split_paths(&arguments.paths);
     arguments.time.begin(sources)?;
-    let memory = arguments
-        .memory_limit
-        .map_or_else(MemoryBudget::from_free_memory, MemoryBudget::of);
     let work = Work {
         sources: sources.to_vec(),
-        options: SaveOptions {
-            directory,
-            expand: arguments.expand,
-            again: arguments.again,
-            keep_mark: arguments.keep,
-            identity: arguments.identity.clone(),
-            threads: threads(arguments.threads),
-            memory,
-        },
+        options: options(arguments, directory),
         accepts_loss: arguments.accept_loss,
         log: !arguments.no_log,
         shows_progress: !arguments.quiet && !arguments.json,
@@ -212,6 +214,20 @@ pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
                 .apply(&work.options.directory, outcome.number());
             return Ok(());
         }
+    }
+}
+
+/// The options of a save in `directory`.
+fn options(arguments: &SaveArguments, directory: PathBuf) -> SaveOptions {
+    let memory = arguments.memory_limit;
+    SaveOptions {
+        directory,
+        expand: arguments.expand,
+        again: arguments.again,
+        keep_mark: arguments.keep,
+        identity: arguments.identity.clone(),
+        threads: threads(arguments.threads),
+        memory: memory.map_or_else(MemoryBudget::from_free_memory, MemoryBudget::of),
     }
 }
 

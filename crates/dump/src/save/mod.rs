@@ -28,6 +28,7 @@ mod origin;
 mod part;
 mod part_bitmaps;
 mod parts;
+mod pass;
 mod recognise;
 mod record;
 mod report;

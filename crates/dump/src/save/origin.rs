@@ -215,6 +215,11 @@ impl Origin {
         }
     }
 
+    /// Returns true if the dump is in several files or devices.
+    pub fn is_in_parts(&self) -> bool {
+        matches!(self.kind, Kind::Parts | Kind::Stripes(_))
+    }
+
     /// The file, if it is copied unchanged.
     pub fn whole_file(&self) -> Option<&DumpFile> {
         match &self.kind {
