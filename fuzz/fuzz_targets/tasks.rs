@@ -1,13 +1,18 @@
-//! A real kernel with modified task_structs, run queues and lists: walking them ends, within
-//! their number.
+//! A real kernel with modified task_structs, run queues, mappings and lists: walking them ends,
+//! within their number.
 #![no_main]
 
 use std::sync::LazyLock;
 
 use bigiron_format::VirtAddr;
 use bigiron_fuzz::sample::Sample;
-use bigiron_inspect::{Tasks, run_queues};
+use bigiron_inspect::{Tasks, UserProcess, run_queues};
 use libfuzzer_sys::fuzz_target;
+
+/// PID of the first process.
+const FIRST: i32 = 1;
+/// Size of its kernel stack.
+const STACK: u64 = 16 << 10;
 
 struct Machine {
     sample: Sample,
@@ -51,6 +56,22 @@ static MACHINE: LazyLock<Machine> = LazyLock::new(|| {
             addresses.extend(member(queue.address, "rq", path));
         }
     }
+    // A process: what it has mapped, and its registers at the upper end of its stack.
+    let first = tasks.iter().find(|task| task.pid == FIRST).expect("init");
+    let stack = program.pointer(first.address, "task_struct", "stack");
+    addresses.extend(stack.map(|stack| VirtAddr(stack.0 + STACK - 64)));
+    let memory = program.pointer(first.address, "task_struct", "mm");
+    let memory = memory.expect("its memory");
+    for path in ["mm_mt", "pgd", "brk", "start_stack"] {
+        addresses.extend(member(memory, "mm_struct", path));
+    }
+    let process = UserProcess::of(program, FIRST).expect("a process");
+    for mapping in &process.mappings {
+        addresses.push(mapping.address);
+        for path in ["vm_flags", "vm_pgoff", "vm_file"] {
+            addresses.extend(member(mapping.address, "vm_area_struct", path));
+        }
+    }
     // The number of CPUs, and where each has its own data.
     for name in ["nr_cpu_ids", "__cpu_online_mask", "__per_cpu_offset"] {
         addresses.extend(program.symbol(name).ok());
@@ -76,6 +97,9 @@ fuzz_target!(|data: &[u8]| {
         // No memory holds many more tasks than there were.
         assert!(found.tasks.len() <= machine.tasks + 1024);
         assert!(found.gaps.len() <= 64);
+    }
+    if let Ok(process) = UserProcess::of(&sample.program.renewed(), FIRST) {
+        assert!(process.threads.len() <= machine.tasks + 1024);
     }
     if let Ok(queues) = run_queues(&sample.program) {
         for queue in queues {

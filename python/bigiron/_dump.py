@@ -299,6 +299,11 @@ class Dump:
         """Returns interrupts and softirqs, and how often each CPU took them, as in `bigiron info --irq --json`."""
         return self._dump.interrupts()
 
+    def process(self, pid: int) -> dict[str, Any]:
+        """Returns what a process has mapped, and the user registers and stacks of its threads, as in `bigiron info --user
+        PID --json`."""
+        return self._dump.process(pid)
+
     def page_runs(self) -> Iterator[PageRun]:
         """Returns the classes of all page frames of RAM, in order."""
         for chunk in self._dump.chunks():

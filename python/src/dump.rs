@@ -13,7 +13,8 @@ use bigiron_inspect::page_class::kind_bits;
 use bigiron_inspect::program::Names;
 use bigiron_inspect::{
     BlockQueue, Diagnosis, InspectError, Interrupts, Limits, Located, Location, MemoryUse, Mounts,
-    Overview, PageClasses, Program, Slabs, Space, System, Tasks, Waits, WorkQueues, run_queues,
+    Overview, PageClasses, Program, Slabs, Space, System, Tasks, UserProcess, Waits, WorkQueues,
+    run_queues,
 };
 use bigiron_kernel::printk::Log;
 use bigiron_kernel::source::DumpFile;
@@ -380,6 +381,11 @@ impl Dump {
     /// Returns the interrupts.
     fn interrupts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.told(py, Interrupts::of)
+    }
+
+    /// Returns a process: its mappings, and the registers and stacks of its threads.
+    fn process<'py>(&self, py: Python<'py>, pid: i32) -> PyResult<Bound<'py, PyAny>> {
+        self.told(py, |program| UserProcess::of(program, pid))
     }
 
     /// Returns the first page frame of each section that has RAM.

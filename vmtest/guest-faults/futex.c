@@ -1,18 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * Two processes and a futex with priority inheritance, whose owner the kernel knows. The owner takes it and calls the
- * module (/proc/faults), which does not come back; the other waits for it.
+ * module (/proc/faults), which does not come back; the other waits for it. Before, the owner prints what it has mapped
+ * and the functions that it is in, as the kernel and glibc tell them.
  */
 
+#define _GNU_SOURCE
+#include <execinfo.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <termios.h>
 #include <unistd.h>
 
+#define MAX_CALLS 32
+
 static uint32_t *futex;
+/* The program's own header, as the linker calls it. */
+extern const char __ehdr_start[];
 
 /* Takes the futex as glibc does: by the owner's TID in the word, else by the kernel. */
 static void take(void)
@@ -23,13 +32,48 @@ static void take(void)
 		syscall(SYS_futex, futex, FUTEX_LOCK_PI, 0, NULL, NULL, 0);
 }
 
+static void print_mappings(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[256];
+
+	while (maps && fgets(line, sizeof(line), maps))
+		printf("mapped: %s", line);
+	if (maps)
+		fclose(maps);
+}
+
+/* Prints the functions that it is in, and calls the module from there. */
+static __attribute__((noinline)) void call_driver(int depth)
+{
+	void *calls[MAX_CALLS];
+	int file, count, i;
+
+	if (depth > 0) {
+		call_driver(depth - 1);
+		/* So that this is no jump. */
+		__asm__ volatile("");
+		return;
+	}
+	/* A process made by fork has no page of its program before it touches it. */
+	(void)*(const volatile char *)__ehdr_start;
+	file = open("/proc/faults", O_WRONLY);
+	count = backtrace(calls, MAX_CALLS);
+	for (i = 1; i < count; i++)
+		printf("called from: %p\n", calls[i]);
+	print_mappings();
+	fflush(stdout);
+	/* So that the module's messages are behind the lines. */
+	tcdrain(STDOUT_FILENO);
+	if (file >= 0)
+		(void)!write(file, "1", 1);
+}
+
 static void owner(void)
 {
-	int file = open("/proc/faults", O_WRONLY);
-
 	prctl(PR_SET_NAME, "futex-owner");
 	take();
-	(void)!write(file, "1", 1);
+	call_driver(5);
 }
 
 static void waiter(void)

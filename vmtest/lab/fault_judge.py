@@ -86,6 +86,37 @@ def _check_picture(finding: dict[str, Any], dump: Path, bigiron: Path) -> None:
             raise LabError(f"{task['name']} is not in the picture of waits")
 
 
+def _user(pid: int, dump: Path, bigiron: Path) -> dict[str, Any]:
+    told = json.loads(tools.run([bigiron, "info", "--user", str(pid), "--json", dump]))["user"]
+    if "mappings" not in told:
+        raise LabError(f"info --user {pid}: {told}")
+    return told
+
+
+def _check_process(findings: list[dict[str, Any]], vmcore: Path, filtered: Path, bigiron: Path) -> None:
+    """Compares a process with what it printed itself, as the kernel and glibc told it: what it had mapped, and the
+    functions that it was in."""
+    console = (vmcore.parent / "console.log").read_text()
+    # Of the kernel's own page for system calls, there is no mapping.
+    lines = [line.split() for line in re.findall(r"^mapped: (.*)$", console, re.MULTILINE) if "[vsyscall]" not in line]
+    if not lines:
+        return
+    (pid,) = {task["pid"] for task in findings[0]["tasks"] if task["name"] == "futex-owner"}
+    expected = [(words[0], words[1], int(words[2], 16), " ".join(words[5:])) for words in lines]
+    whole = _user(pid, vmcore, bigiron)
+    for told in (whole, _user(pid, filtered, bigiron)):
+        found = [
+            (f"{int(one['start'], 16):08x}-{int(one['end'], 16):08x}", one["access"], one["offset"], one.get("name", ""))
+            for one in told["mappings"]
+        ]
+        if found != expected:
+            raise LabError(f"info --user: mappings {set(found) ^ set(expected)} differ from those in /proc/PID/maps")
+    calls = [int(address, 16) for address in re.findall(r"^called from: (\S+)", console, re.MULTILINE)]
+    frames = [(int(frame["address"], 16), frame["sure"]) for frame in whole["threads"][0]["frames"]]
+    if not calls or frames[-len(calls) :] != [(address, True) for address in calls]:
+        raise LabError(f"info --user: frames {frames} do not end with those of glibc, {calls}")
+
+
 def judge(case: Case, vmcore: Path, bigiron: Path) -> Verdict:
     """Compares what `bigiron diagnose` finds with the expectation, and with what it finds in a dump of level 31."""
     diagnosed = _diagnose(vmcore, bigiron)
@@ -98,6 +129,7 @@ def judge(case: Case, vmcore: Path, bigiron: Path) -> Verdict:
         _check_instructions(findings, Path(directory))
         if case.kind in ("deadlock", "lock-held"):
             _check_picture(findings[0], filtered, bigiron)
+        _check_process(findings, vmcore, Path(directory) / "level-31", bigiron)
         if case.waits:
             _check_waits(case, filtered, bigiron)
     weighty = [finding for finding in findings if finding["weight"] >= WEIGHTY]

@@ -55,7 +55,9 @@ def _archive(kernel: Kernel, work: Path) -> bytes:
     archive.add_file("busybox", tools.static_busybox().read_bytes(), executable=True)
     archive.add_file("init", (SOURCE / "init").read_bytes(), executable=True)
     archive.add_file("loads.sh", (SOURCE / "loads.sh").read_bytes())
-    archive.add_file("futex", initramfs.compile_guest("futex", [str(SOURCE / "futex.c")], work), executable=True)
+    # Position-independent: only such a static program has tables of its call frames.
+    futex = initramfs.compile_guest("futex", [str(SOURCE / "futex.c")], work, link="-static-pie")
+    archive.add_file("futex", futex, executable=True)
     archive.add_file("faults.ko", headers.build_module(kernel, SOURCE, work))
     for place, (name, content) in enumerate(initramfs.modules(kernel, initramfs.MODULES)):
         archive.add_file(f"modules/{place:02}-{name}.ko", content)

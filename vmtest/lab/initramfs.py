@@ -64,12 +64,12 @@ class Archive:
 
 
 def compile_guest(
-    program: str, sources: list[str], into: Path, architecture: Architecture = ARCHITECTURES[NATIVE]
+    program: str, sources: list[str], into: Path, architecture: Architecture = ARCHITECTURES[NATIVE], link: str = "-static"
 ) -> bytes:
     """Compiles one static program from guest/, or from sources whose paths are absolute."""
     tools.need(architecture.compiler)
     output = into / program
-    tools.run([architecture.compiler, "-O2", "-std=gnu17", "-static", "-s", "-o", output, *(GUEST / source for source in sources)])
+    tools.run([architecture.compiler, "-O2", "-std=gnu17", link, "-s", "-o", output, *(GUEST / source for source in sources)])
     return output.read_bytes()
 
 

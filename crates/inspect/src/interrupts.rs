@@ -146,7 +146,7 @@ impl Interrupts {
             VirtAddr(0) => None,
             chip => Some(program.pointer(chip, "irq_chip", "name")?),
         };
-        // A count is an `unsigned int`, since 6.11 the first member of a struct irqstat (commit
+        // A count is an `unsigned int`, since 6.10 the first member of a struct irqstat (commit
         // 86d2a2f51fba).
         let count = |cpu: &usize| program.number(program.per_cpu_at(counts, *cpu)?, COUNT);
         Ok(Line {

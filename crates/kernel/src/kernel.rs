@@ -289,6 +289,21 @@ impl<'a> Kernel<'a> {
         true
     }
 
+    /// Translates an address of a process, whose top page table is at `root`; returns `None` if it is
+    /// not mapped, or if the page tables of processes of this architecture are not known.
+    pub fn translate_user(
+        &self,
+        root: PhysAddr,
+        address: VirtAddr,
+    ) -> Result<Option<Leaf>, SourceError> {
+        let Some(tree) = self.translator.process_tree(root.0) else {
+            return Ok(None);
+        };
+        let target = |level, entry| self.translator.target(level, entry);
+        let found = tree.walk(&self.memory, &target, address)?;
+        Ok(found.map(|(physical, len)| Leaf { physical, len }))
+    }
+
     fn visit_tree(&self, tree: &TableTree, most: u64, see: &mut dyn SeeTables) {
         let target = |level, entry| self.translator.target(level, entry);
         tree.visit(&self.memory, &target, most, see);

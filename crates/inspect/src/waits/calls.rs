@@ -127,8 +127,8 @@ fn of_many<'c>(
     cpus: &'c [Cpu],
 ) -> Result<Vec<(&'c Cpu, VirtAddr)>, InspectError> {
     let data = program.per_cpu("cfd_data", cpu.number)?;
-    // `csd` until 5.11, and since 6.4 again; between them in a struct cfd_percpu, first
-    // (commits a5aabace5fb8, 1139aeb1c521).
+    // `csd` until 5.11, and since 6.4 again; between them it is the first member of a struct
+    // cfd_percpu.
     let member = match program.has("call_function_data", "pcpu") {
         true => "pcpu",
         false => "csd",

@@ -1,4 +1,4 @@
-//! A visit to all page tables of a kernel, each once.
+//! A tree of page tables: a visit to all of them, each once, and the way to one address.
 
 use std::collections::HashSet;
 use std::mem::take;
@@ -7,6 +7,7 @@ use std::ops::Range;
 use bigiron_format::bytes::Endian;
 use bigiron_format::{PhysAddr, VirtAddr};
 
+use crate::error::SourceError;
 use crate::memory::PhysicalMemory;
 
 /// A tree of page tables.
@@ -118,6 +119,49 @@ impl TableTree {
         if let Some(top) = self.levels.len().checked_sub(1) {
             visit.table(top, self.root, &self.entries, self.start);
         }
+    }
+
+    /// Returns the physical address of `address`, and the number of bytes from there on that are
+    /// mapped contiguously, by one entry of each level; `None` if it is not mapped. `target` decodes
+    /// the entry of a table of a level.
+    pub fn walk(
+        &self,
+        memory: &PhysicalMemory,
+        target: &dyn Fn(u32, u64) -> Target,
+        address: VirtAddr,
+    ) -> Result<Option<(PhysAddr, u64)>, SourceError> {
+        let (mut table, mut entries) = (self.root, self.entries.clone());
+        for (level, (shift, bits)) in self.levels.iter().enumerate().rev() {
+            let place = address.0 >> shift;
+            let index = place & ((1 << bits) - 1);
+            // The top table ends where addresses do.
+            if !entries.contains(&index) || (level + 1 == self.levels.len() && index != place) {
+                return Ok(None);
+            }
+            let mut bytes = [0; 8];
+            memory.read(PhysAddr(table.wrapping_add(8 * index)), &mut bytes)?;
+            let entry = match self.endian {
+                Endian::Little => u64::from_le_bytes(bytes),
+                Endian::Big => u64::from_be_bytes(bytes),
+            };
+            match target(level as u32, entry) {
+                Target::Nothing => return Ok(None),
+                Target::Memory { at, size } => {
+                    let inside = address.0 & (size - 1);
+                    let at = memory.of_machine(at & !(size - 1));
+                    let span = size.min(1 << shift);
+                    let len = span - (address.0 & (span - 1));
+                    return Ok(at.map(|at| (PhysAddr(at.wrapping_add(inside)), len)));
+                }
+                Target::Table { at, entries: own } => {
+                    let Some(at) = memory.of_machine(at) else {
+                        return Ok(None);
+                    };
+                    (table, entries) = (at, own);
+                }
+            }
+        }
+        Ok(None)
     }
 }
 

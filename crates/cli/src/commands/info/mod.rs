@@ -16,6 +16,7 @@ mod run_queues;
 mod system;
 mod tasks;
 mod topic;
+mod user;
 mod waits;
 mod work_queues;
 
@@ -110,32 +111,35 @@ struct TopicArguments {
     /// Show all modules: their memory, and their users
     #[arg(long)]
     modules: bool,
+    /// Show a process: its mappings, and the user registers and stacks of its threads; not among --all
+    #[arg(long, value_name = "PID")]
+    user: Option<i32>,
 }
 
 impl TopicArguments {
     /// Returns true if a topic is requested.
     fn any(self) -> bool {
-        self.all || TABLE.iter().any(|known| (known.is_wanted)(&self))
+        self.all || self.user.is_some() || TABLE.iter().any(|known| (known.is_wanted)(&self))
     }
 
     /// Finds the requested topics. The kernel's symbols are not read if there are none.
     fn find(self, kernel: &Kernel) -> anyhow::Result<Vec<Topic>> {
         let is_wanted = |known: &&TopicEntry| self.all || (known.is_wanted)(&self);
         let wanted: Vec<&TopicEntry> = TABLE.iter().filter(is_wanted).collect();
-        if wanted.is_empty() {
+        if !self.any() {
             return Ok(Vec::new());
         }
         match Program::open(kernel) {
-            Ok(program) => wanted
-                .iter()
-                .map(|known| (known.find)(&program.renewed()))
-                .collect(),
+            Ok(program) => {
+                let found = wanted.iter().map(|known| (known.find)(&program.renewed()));
+                let user = self.user.map(|pid| user::find(&program.renewed(), pid));
+                found.chain(user).collect()
+            }
             Err(error) => {
                 let reason = error.to_string();
-                let unknown = wanted
-                    .iter()
-                    .map(|known| Topic::unknown(known.name, &reason));
-                Ok(unknown.collect())
+                let names = wanted.iter().map(|known| known.name);
+                let names = names.chain(self.user.map(|_| user::NAME));
+                Ok(names.map(|name| Topic::unknown(name, &reason)).collect())
             }
         }
     }
