@@ -150,18 +150,21 @@ DOMAIN = """<domain type='qemu'><name>guest</name><memory unit='MiB'>{ram}</memo
 """
 
 
-def by_libvirt(work: Path) -> Image:
-    """Lets libvirt save a guest, of which it has made a core before. An ordinary user's daemon does that: the one of root
+def by_libvirt(work: Path, form: str) -> Image:
+    """Lets libvirt save a guest, raw or compressed by a program, of which it has made a core before. An ordinary user's daemon does that: the one of root
     is the machine's own."""
     tools.need("libvirtd", "virsh", "qemu-system-x86_64")
     shutil.copy(kernels.get(SERIES).vmlinuz, work / "vmlinuz")
     _archive("", work)
     emulator = tools.find("qemu-system-x86_64")
     (work / "domain.xml").write_text(DOMAIN.format(ram=RAM_MIB, work=work, emulator=emulator))
+    settings = work / ".config" / "libvirt"
+    settings.mkdir(parents=True)
+    (settings / "qemu.conf").write_text(f'save_image_format = "{form}"\n')
     user: list[str] = []
     if os.geteuid() == 0:
         user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-        for file in (work, *work.iterdir()):
+        for file in (work, *work.rglob("*")):
             os.chown(file, NOBODY, NOBODY)
     environment = {"HOME": str(work), "XDG_RUNTIME_DIR": str(work), "PATH": os.environ["PATH"] + ":/usr/sbin"}
 
@@ -205,12 +208,12 @@ def make(name: str, work: Path, accel: str) -> Image:
     """Makes an image by its name."""
     if name == "raw":
         return by_qemu(work, accel)
-    if name == "libvirt":
-        return by_libvirt(work)
+    if name.startswith("libvirt"):
+        return by_libvirt(work, "gzip" if name == "libvirt-gzip" else "raw")
     return by_guest(name, work, accel)
 
 
-NAMES = ("lime", "avml", "raw", "libvirt")
+NAMES = ("lime", "avml", "raw", "libvirt", "libvirt-gzip")
 
 
 def directory() -> tempfile.TemporaryDirectory:

@@ -50,8 +50,8 @@ pub(super) fn find_stream(file: &dyn ReadAt) -> Result<(u64, bool), FormatError>
         let hint = match name {
             "sparse" | "unknown" => String::new(),
             name => format!(
-                "; from offset {stream} on, the file is a {name} stream, which can be unpacked to \
-                 a file and read"
+                "; unpack it and read the result: tail -c +{} FILE | {name} -d >STREAM",
+                stream + 1
             ),
         };
         return Err(FormatError::unexpected(
