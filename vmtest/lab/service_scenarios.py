@@ -204,6 +204,19 @@ def smallest(ran: Serviced, bigiron: Bigiron) -> Verdict:
     return verdict
 
 
+def other_cpu(ran: Serviced, bigiron: Bigiron) -> Verdict:
+    """Judges the start of production after a crash on a CPU that is not the firmware's."""
+    verdict = Verdict("other-cpu")
+    _boots(verdict, ran, 2)
+    _has(verdict, ran, "the production kernel does without it until the next reboot")
+    save = ran.ran("save").get("summary") or {}
+    verdict.require(save.get("complete") is True, f"not saved: {save}\n{ran.tail()}")
+    # Those of production, between which is the capture kernel.
+    cpus = [record["cpus"] for record in ran.records if "boot" in record]
+    verdict.require(cpus == [3, 2], f"the production kernels have {cpus} CPUs\n{ran.tail()}")
+    return verdict
+
+
 def arm64(ran: Serviced, bigiron: Bigiron) -> Verdict:
     """Judges two dumps that waited in memory kept by the device tree: through a reset, and through a kexec."""
     verdict = Verdict("arm64")
@@ -224,6 +237,14 @@ def arm64(ran: Serviced, bigiron: Bigiron) -> Verdict:
 SCENARIOS = (
     Scenario("direct", "panic, dump in memory, production kernel by kexec with all its memory, saved once; second crash", Plan("direct"), direct),
     Scenario("direct-6.12", "the same with Linux 6.12", Plan("direct", series="6.12"), direct),
+    Scenario(
+        "other-cpu", "a crash on another CPU than the firmware's: production starts without the latter",
+        Plan("direct", cpus=3, words="vmtest.crash-cpu=1"), other_cpu,
+    ),
+    Scenario(
+        "other-cpu-6.12", "the same with Linux 6.12",
+        Plan("direct", series="6.12", cpus=3, words="vmtest.crash-cpu=1"), other_cpu,
+    ),
     Scenario("unsaved", "a second crash before the first dump is saved: both dumps are kept", Plan("unsaved"), unsaved),
     # Without KASLR: a kernel at a random place may leave no room for the crash kernel but where the capture kernel's
     # memmap= is.

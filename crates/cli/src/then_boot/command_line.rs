@@ -33,6 +33,16 @@ pub fn next(crashed: &str, own: &str, uptime: u64, within: u64) -> anyhow::Resul
     })
 }
 
+/// Adds the word that keeps a kernel from starting the CPU of an APIC ID, unless it has one.
+pub fn without_cpu(line: &str, id: u32) -> String {
+    let name = "disable_cpu_apicid=";
+    let mut words = line.split_ascii_whitespace();
+    match words.any(|word| word.starts_with(name)) {
+        true => line.to_owned(),
+        false => format!("{line} {name}{id}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
@@ -44,6 +54,13 @@ mod tests {
         let first = next("root=/dev/vda quiet\n", "", 5, 600).unwrap();
         assert_eq!(first, "root=/dev/vda quiet bigiron.direct");
         assert_eq!(next(&first, "", 600, 600).unwrap(), first);
+    }
+
+    #[test]
+    fn cpu_is_left_out_once_however_often_the_kernel_crashes() {
+        let first = without_cpu("quiet bigiron.direct", 0);
+        assert_eq!(first, "quiet bigiron.direct disable_cpu_apicid=0");
+        assert_eq!(without_cpu(&first, 0), first);
     }
 
     #[test]

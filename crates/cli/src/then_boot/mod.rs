@@ -5,6 +5,7 @@
 //! read from its memory. kexec_load(2) takes a memory map from its caller; kexec_file_load(2)
 //! would pass on that of the capture kernel, which has only the memory of `crashkernel=`.
 
+mod boot_cpu;
 mod bzimage;
 mod command_line;
 mod crash_kinds;
@@ -20,6 +21,7 @@ use anyhow::{Context, bail, ensure};
 use bigiron_kernel::Kernel;
 use clap::Args;
 
+use boot_cpu::firmware_cpu_to_avoid;
 use bzimage::BzImage;
 use crash_kinds::CrashKinds;
 use crashed::Crashed;
@@ -99,7 +101,14 @@ impl BootArguments {
         }
         let own = fs::read_to_string("/proc/cmdline").context("/proc/cmdline: cannot read it")?;
         let within = u64::from(self.firmware_within) * 60;
-        let line = command_line::next(&crashed.command_line, &own, crashed.uptime, within)?;
+        let mut line = command_line::next(&crashed.command_line, &own, crashed.uptime, within)?;
+        if let Some(id) = firmware_cpu_to_avoid() {
+            tell!(
+                "bigiron: the crash was not on the firmware's CPU (APIC ID {id}), which only the firmware \
+                 can start again: the production kernel does without it until the next reboot"
+            );
+            line = command_line::without_cpu(&line, id);
+        }
         let (image, initrd) = find_files(&self.boot_directory, &crashed.release)?;
         let image = read(&image)?;
         let image = BzImage::parse(&image)?;
