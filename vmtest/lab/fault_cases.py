@@ -22,6 +22,7 @@ class Case:
     command_line: str = ""
     settle: int = 12  # seconds from the situation to the dump
     ram_mib: int = 256
+    panics: bool = False  # the dump is made of the panic that it leads to, not before
     seconds: int = 240  # in which the guest makes it, on a slow and busy machine
 
 

@@ -19,7 +19,7 @@ STARTED = "Run /init as init process"
 
 
 def _hash(case: Case, caller: str) -> str:
-    digest = hashlib.sha256(repr((case.name, case.command_line, case.settle, caller)).encode())
+    digest = hashlib.sha256(repr((case.name, case.command_line, case.settle, case.panics, caller)).encode())
     for file in sorted(SOURCE.iterdir()):
         digest.update(file.name.encode() + file.read_bytes())
     return digest.hexdigest()[:8]
@@ -89,17 +89,18 @@ def _run(case: Case, kernel: Kernel, caller: str, made: Path, work: Path, accel:
             machine.wait_for("bigiron-vmtest: stop the disk")
             nothing = dict.fromkeys(("bps", "bps_wr", "iops", "iops_rd", "iops_wr"), 0)
             machine.monitor("block_set_io_throttle", device="d0", bps_rd=1, **nothing)
-        _wait(machine, case.seconds)
+        _wait(machine, case)
         time.sleep(case.settle)
         machine.monitor("dump-guest-memory", paging=False, protocol=f"file:{made / 'vmcore'}")
         (made / "console.log").write_text(machine.console())
 
 
-def _wait(machine: qemu.Machine, seconds: int) -> None:
+def _wait(machine: qemu.Machine, case: Case) -> None:
     """Waits for the situation, or for the panic that it leads to."""
     machine.wait_for(STARTED)
-    deadline = time.monotonic() + seconds
-    while not any(text in machine.console() for text in (READY, PANICKED)):
+    deadline = time.monotonic() + case.seconds
+    ends = (PANICKED,) if case.panics else (READY, PANICKED)
+    while not any(text in machine.console() for text in ends):
         if time.monotonic() > deadline or 'bigiron-vmtest: {"error"' in machine.console():
             tail = "\n".join(machine.console().splitlines()[-25:])
             raise LabError(f"the guest did not make the situation\n{tail}")

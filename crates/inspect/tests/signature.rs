@@ -323,6 +323,39 @@ fn tasks_that_wait_for_one_lock_are_one_crash() {
 }
 
 #[test]
+fn thread_is_named_by_what_it_runs_even_if_that_waits() {
+    let hung = |calls: &[&str]| {
+        let calls: String = calls
+            .iter()
+            .map(|call| format!(" {call}+0x12/0x340\n"))
+            .collect();
+        of(&format!(
+            "INFO: task flusher:87 blocked for more than 120 seconds.\n      \
+             Not tainted 6.12.1 #1\n\
+             task:flusher state:D stack:0 pid:87 tgid:87 ppid:2 flags:0x00004000\n\
+             Call Trace:\n <TASK>\n{calls} </TASK>\n"
+        ))
+    };
+    let waits = hung(&[
+        "__schedule",
+        "schedule",
+        "wait_for_completion",
+        "wait_for_disk",
+        "kthread",
+        "ret_from_fork",
+    ]);
+    assert_eq!(waits.title, "INFO: task hung in wait_for_disk");
+    let locks = hung(&[
+        "__schedule",
+        "schedule",
+        "flush_all",
+        "kthread",
+        "ret_from_fork",
+    ]);
+    assert_eq!(locks.title, "INFO: task hung in flush_all");
+}
+
+#[test]
 fn warning_is_the_crash_only_if_it_came_just_before() {
     let at = |seconds: u32, text: &str| -> String {
         let stamp = |line| format!("[{seconds:5}.000000] {line}\n");

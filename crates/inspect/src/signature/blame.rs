@@ -2,8 +2,8 @@
 
 use super::pattern;
 use super::rules::{
-    CALL_ON_OTHER_CPUS, Choice, Step, WAIT, WAIT_FOR_ALL, Way, hands_out_work, is_never_blamed,
-    without_prefix,
+    CALL_ON_OTHER_CPUS, Choice, Step, WAIT, WAIT_FOR_ALL, Way, begins_thread, hands_out_work,
+    is_never_blamed, without_prefix,
 };
 use super::stack::{self, Frame};
 
@@ -51,6 +51,7 @@ pub fn find<'t>(
 fn walk<'t>(lines: &'t [String], way: Way, choice: Choice, skip: &[&'static str]) -> Blame<'t> {
     let mut walk = Walk {
         frames: Vec::new(),
+        before: None,
         skip,
     };
     let mut lines = lines.iter();
@@ -100,6 +101,8 @@ fn walk<'t>(lines: &'t [String], way: Way, choice: Choice, skip: &[&'static str]
 /// The clean frames of a walk.
 struct Walk<'t, 's> {
     frames: Vec<Frame<'t>>,
+    /// The frame before the next one, if it was left out.
+    before: Option<Frame<'t>>,
     skip: &'s [&'static str],
 }
 
@@ -126,24 +129,37 @@ impl<'t> Walk<'t, '_> {
 
     fn extend(&mut self, frames: impl Iterator<Item = Frame<'t>>) {
         for frame in frames {
-            if self.frames.len() < MAX_FRAMES && !is_never_blamed(frame.name, self.skip) {
-                self.frames.push(frame);
+            if is_never_blamed(frame.name, self.skip) {
+                self.before = Some(frame);
+                continue;
+            }
+            // What a thread runs tells more than that it is a thread.
+            let before = self.before.take();
+            let run = before.filter(|_| begins_thread(frame.name));
+            for frame in run.into_iter().chain([frame]) {
+                if self.frames.len() < MAX_FRAMES {
+                    self.frames.push(frame);
+                }
             }
         }
     }
 
     /// Chooses the function of the stack, and begins the next.
     fn choose(&mut self, choice: Choice) -> Option<Blamed<'t>> {
+        self.before = None;
         choose(std::mem::take(&mut self.frames), choice)
     }
 }
 
 /// Returns the frames that may be to blame.
 pub fn clean<'t>(frames: &[Frame<'t>], skip: &[&'static str]) -> Vec<Frame<'t>> {
-    let clean = frames
-        .iter()
-        .filter(|frame| !is_never_blamed(frame.name, skip));
-    clean.take(MAX_FRAMES).copied().collect()
+    let mut walk = Walk {
+        frames: Vec::new(),
+        before: None,
+        skip,
+    };
+    walk.extend(frames.iter().copied());
+    walk.frames
 }
 
 /// Chooses the function to blame from the clean frames of a stack.
@@ -186,7 +202,10 @@ fn waiting<'t>(names: &[&'t str]) -> Option<(&'t str, usize)> {
         }
     }
     let waits = |name: &str| WAIT.iter().any(|known| pattern::is_match(known, name));
-    let index = names.iter().position(|name| !waits(name))?;
+    let mut index = names.iter().position(|name| !waits(name))?;
+    while index > 0 && begins_thread(names[index]) {
+        index -= 1;
+    }
     Some((names[index], index))
 }
 

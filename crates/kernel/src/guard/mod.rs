@@ -44,7 +44,7 @@ pub fn of(kernel: &Kernel) -> GuardedFrames {
 }
 
 /// Finds the guarded page frames of a kernel whose memory map is `map`. The struct pages from
-/// `described_end` on are not read by anyone (see [`described_end`](crate::struct_pages::described_end)).
+/// `described_end` on are not read by anyone (see [`described_end`]).
 pub fn find(kernel: &Kernel, map: &MemMap, described_end: Option<PageFrame>) -> GuardedFrames {
     let names = Names::find(kernel);
     let mut finder = Finder {

@@ -76,7 +76,7 @@ pub const BEGINNINGS: &[Beginning] = &[
                 .then(&["{pc}{function}"]),
             Kind::new("BUG: scheduling while atomic", "BUG: scheduling while atomic in {function}")
                 .by(CALLS)
-                .skip(&["*schedule*"]),
+                .skip(&["*schedule*", "*(msleep|usleep)*"]),
             Kind::new("BUG: lock held when returning to user space", "BUG: lock held when returning to user space in {function}")
                 .then(LOCK_KEPT)
                 .without_trace(),

@@ -8,11 +8,12 @@ mod ways;
 pub use functions::{is_never_blamed, is_of_crash_path};
 pub use kinds::BEGINNINGS;
 pub use names::{
-    CALL_ON_OTHER_CPUS, SYSTEM_CALLS, WAIT, WAIT_FOR_ALL, hands_out_work, without_prefix,
+    CALL_ON_OTHER_CPUS, SYSTEM_CALLS, WAIT, WAIT_FOR_ALL, begins_thread, hands_out_work,
+    without_prefix,
 };
 
 /// Version of the rules: a signature made by other rules may name the same crash otherwise.
-pub const RULES_VERSION: u32 = 1;
+pub const RULES_VERSION: u32 = 2;
 
 /// The beginning of reports.
 #[derive(Clone, Copy, Debug)]

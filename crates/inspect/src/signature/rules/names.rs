@@ -44,6 +44,12 @@ pub fn hands_out_work(name: &str) -> bool {
         .any(|pattern| pattern::is_match(pattern, name))
 }
 
+/// Returns true for the functions in which kernel threads begin, which all threads have in common
+/// (kernel/kthread.c, arch/*/entry).
+pub fn begins_thread(name: &str) -> bool {
+    name == "kthread" || name.contains("ret_from_fork")
+}
+
 const HAND_OUT: &[&str] = &[
     // Entries: system calls, interrupts, threads (kernel/entry, kernel/softirq.c, kernel/kthread.c).
     "*do_syscall_*",
