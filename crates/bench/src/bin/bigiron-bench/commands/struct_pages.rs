@@ -27,6 +27,14 @@ pub struct StructPagesArguments {
     /// Sizes of the generated machines, up to 32T
     #[arg(long, value_delimiter = ',', default_value = "16G", value_parser = parse_size)]
     sizes: Vec<u64>,
+    /// Only rows with this text in `MACHINE, FORMAT`, such as "lean database, kdump, zstd"
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    only: String,
     /// Helper threads
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -75,6 +83,9 @@ pub fn run(arguments: &StructPagesArguments) -> anyhow::Result<()> {
                 ),
             ];
             for (format_name, format) in formats {
+                if !format!("{name}, {format_name}").contains(&arguments.only) {
+                    continue;
+                }
                 for (struct_pages, without_struct_pages) in [("all", false), ("kept", true)] {
                     let options = DumpOptions {
                         threads: arguments.threads,
