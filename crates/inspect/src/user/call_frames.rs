@@ -3,6 +3,8 @@
 
 use bigiron_format::VirtAddr;
 use bigiron_format::bytes::Endian;
+use bigiron_format::elf::SIGNATURE;
+use bigiron_format::elf::header::{EHDR_SIZE, PHDR_SIZE, PT_LOAD};
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EhFrameOffset, LittleEndian, Pointer, Register,
     RegisterRule, UnwindContext, UnwindSection,
@@ -15,12 +17,9 @@ use crate::error::InspectError;
 /// Numbers of DWARF registers that are kept: x86-64 has 16 and the return address, arm64 31 and the
 /// stack pointer.
 pub const REGISTERS: usize = 33;
-/// Types of program headers: of a part that is mapped, and of the tables.
-const PT_LOAD: u32 = 1;
+/// p_type of the tables.
 const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
-/// Size of an ELF header and of a program header, and the maximum number of these.
-const HEADER: usize = 64;
-const PROGRAM_HEADER: usize = 56;
+/// Maximum number of program headers.
 const MAX_HEADERS: usize = 64;
 /// Maximum size of the tables of one file.
 const MAX_TABLES: u64 = 16 << 20;
@@ -57,18 +56,18 @@ impl CallFrames {
     ) -> Result<Option<Self>, InspectError> {
         const WHAT: &str = "the tables of a program";
         let start = first.start.0;
-        let mut header = [0; HEADER];
+        let mut header = [0; EHDR_SIZE];
         memory.read(WHAT, first.start, &mut header)?;
-        if header.get(..4) != Some(b"\x7fELF") {
+        if !header.starts_with(&SIGNATURE) {
             return Ok(None);
         }
         let number = |bytes: &[u8], at: usize| Endian::Little.u64(bytes, at).unwrap_or(0);
         let table = number(&header, 32);
         let count = Endian::Little.u16(&header, 56).unwrap_or(0);
-        let mut headers = vec![0; PROGRAM_HEADER * usize::from(count).min(MAX_HEADERS)];
+        let mut headers = vec![0; PHDR_SIZE * usize::from(count).min(MAX_HEADERS)];
         memory.read(WHAT, VirtAddr(start.wrapping_add(table)), &mut headers)?;
         let (mut bias, mut place) = (None, None);
-        for header in headers.as_chunks::<PROGRAM_HEADER>().0 {
+        for header in headers.as_chunks::<PHDR_SIZE>().0 {
             let (offset, at) = (number(header, 8), number(header, 16));
             match Endian::Little.u32(header, 0) {
                 Some(PT_LOAD) if offset == 0 => bias = Some(start.wrapping_sub(at)),
