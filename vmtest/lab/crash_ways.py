@@ -1,6 +1,7 @@
 """Ways to crash a kernel, and the title that each must have, whatever it is called from.
 
-The titles are written down before the crashes are made. Functions of the module are in guest-faults/.
+Titles that follow from a convention of the rules, such as the entry of a recursion, are what the rules make of them.
+Functions of the module are in guest-faults/.
 """
 
 import json
