@@ -16,6 +16,7 @@ struct situation {
 extern const struct situation wait_situations[];
 extern const struct situation file_situations[];
 extern const struct situation cpu_situations[];
+extern const struct situation interrupt_situations[];
 extern const struct situation memory_situations[];
 extern const struct situation crash_situations[];
 extern const struct situation lie_situations[];

@@ -80,8 +80,8 @@ static const struct situation *find(const struct situation *table)
 
 static int __init begin(void)
 {
-	chosen = find(wait_situations) ?: find(file_situations) ?: find(cpu_situations) ?: find(memory_situations)
-		?: find(crash_situations) ?: find(lie_situations) ?: find(load_situations);
+	chosen = find(wait_situations) ?: find(file_situations) ?: find(cpu_situations)
+		?: find(interrupt_situations) ?: find(memory_situations) ?: find(crash_situations) ?: find(lie_situations) ?: find(load_situations);
 	if (!chosen) {
 		pr_err("faults: there is no situation %s\n", situation);
 		return -EINVAL;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Situations of memory: faults, corruption, exhaustion. */
 
+#include <linux/gfp.h>
 #include <linux/list.h>
 #include <linux/magic.h>
+#include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/refcount.h>
 #include <linux/sched/task_stack.h>
 #include <linux/slab.h>
 
@@ -134,6 +137,33 @@ static void slab_leak(void)
 		;
 }
 
+static noinline void put_thing(refcount_t *references)
+{
+	sum += refcount_dec_and_test(references);
+}
+
+/* An object whose references are put more often than taken. */
+static void refcount_saturated(void)
+{
+	refcount_t *references = (refcount_t *)&new_thing()->values[3];
+
+	refcount_set(references, 1);
+	put_thing(references);
+	put_thing(references);
+	/* The pointer stays in a register until here. */
+	sum += refcount_read(references);
+}
+
+/* A page is freed while it is locked. The kernel checks large blocks at once, others later. */
+static noinline void free_locked_page(void)
+{
+	struct page *page = alloc_pages(GFP_KERNEL, 4);
+
+	__set_bit(PG_locked, &page->flags);
+	__free_pages(page, 4);
+	sum++;
+}
+
 /* A bug that the code notices. */
 static void bug(void)
 {
@@ -151,6 +181,8 @@ const struct situation memory_situations[] = {
 	{ "stack-overflow", stack_overflow },
 	{ "stack-end", stack_end },
 	{ "slab-leak", slab_leak },
+	{ "refcount-saturated", refcount_saturated },
+	{ "bad-page", free_locked_page },
 	{ "bug", bug },
 	{}
 };

@@ -4,10 +4,14 @@ The expectations are written down before the code that meets them. Functions of 
 its variables are in guest-faults/.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 # Objects are poisoned and have red zones, so that the kernel notices what is wrong with them.
 SLAB_CHECKS = "slub_debug=FZPU"
+
+# The client of NFS; fscache is a part of netfs since 6.8.
+NFS = ("sunrpc", "grace", "lockd", "nfs_acl", "netfs", "fscache", "nfs", "nfsv3")
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,8 @@ class Case:
     ram_mib: int = 256
     panics: bool = False  # the dump is made of the panic that it leads to, not before
     seconds: int = 240  # in which the guest makes it, on a slow and busy machine
+    modules: tuple[str, ...] = ()  # of the kernel, that the guest loads more, in their order
+    flavours: Mapping[str, str] = field(default_factory=dict)  # of kernels, where the usual ones cannot have it
 
 
 _ALL = [
@@ -49,6 +55,10 @@ _ALL = [
     Case("soft-lockup", "soft-lockup", ("faults-looper", "loop")),
     Case("unanswered-call", "hard-lockup", ("faults-holder", "hold_with_interrupts_off", "faults-asker", "answer"), waits=("faults-asker", "answer")),
     Case("unanswered-calls", "hard-lockup", ("faults-holder", "hold_with_interrupts_off", "faults-asker", "answer"), waits=("faults-asker", "answer")),
+    # Timers and interrupts.
+    Case("timer-storm", "timer-storm", ("rearm", "overdue")),
+    Case("softirq-storm", "softirq-storm", ("schedule_again", "TASKLET", "ksoftirqd/1")),
+    Case("interrupt-storm", "interrupt-storm", ("queue_again", "IWI")),
     # Memory. The kernel panics.
     Case("null-pointer", "null-pointer", ("use",)),
     Case("use-after-free", "use-after-free", ("use", "faults_things"), command_line=SLAB_CHECKS),
@@ -60,9 +70,19 @@ _ALL = [
     Case("stack-overflow", "stack-overflow", ("recurse",)),
     Case("stack-end", "stack-end", ("faults-maker",)),
     Case("slab-leak", "out-of-memory", ("faults_things",)),
+    Case("refcount-saturated", "refcount", ("put_thing", "underflow", "faults_things"), settle=2),
+    Case("bad-page", "bad-page", ("free_locked_page", "locked"), settle=2),
     Case("bug", "kernel-bug", ("bug",)),
     # Made by processes.
     Case("user-memory", "out-of-memory", ("tail",)),
+    Case("user-tmpfs", "out-of-memory", ("tmpfs on /mnt",), panics=True, settle=1),
+    Case("user-group", "out-of-memory", ("memory cgroup /small", "16 MiB", "tail"), panics=True, settle=1),
+    # Debian's kernels for clouds have machine checks since 6.12.
+    Case("user-hardware", "hardware", ("bank 1", "uncorrected", "cache"), panics=True, settle=1, flavours={"6.1": "rt-amd64"}),
+    Case("user-shutdown", "file-system", ("vda", "ext4", "shut down", '"init"'), settle=2),
+    Case("user-aborted", "file-system", ("vda", "ext4", "the index is damaged", '"init"'), settle=2),
+    Case("user-suspended", "suspended", ("faults", "dm-0", "vda", "dd", "sync"), waits=("dd", "dm-0"), modules=("dm-mod",)),
+    Case("user-nfs", "nfs", ("127.0.0.1", "ACCESS", "cat"), waits=("cat", "nfs", "ACCESS"), modules=NFS),
     Case("user-disk", "io", ("vda",), waits=("dd", '"page"', "vda")),
     Case("user-frozen", "frozen", ("vda",), waits=("touch", "s_writers", "ext4")),
 ]

@@ -18,8 +18,17 @@ PANICKED = "---[ end Kernel panic"
 STARTED = "Run /init as init process"
 
 
+# What the host does at a line of the guest.
+_STOP_DISK = "bigiron-vmtest: stop the disk"
+_INJECT = "bigiron-vmtest: inject a machine check"
+# An uncorrected error of processor 1 in bank 1, at an address: valid, uncorrected, reported, with its context corrupt,
+# when reading data from a cache (Intel's SDM, volume 3, IA32_MCi_STATUS). MCIP and RIPV are set in IA32_MCG_STATUS.
+_MACHINE_CHECK = "mce 1 1 0xbe00000000000134 0x5 0x123400 0x8c"
+
+
 def _hash(case: Case, caller: str) -> str:
-    digest = hashlib.sha256(repr((case.name, case.command_line, case.settle, case.panics, caller)).encode())
+    made = (case.name, case.command_line, case.settle, case.panics, case.modules, caller)
+    digest = hashlib.sha256(repr(made).encode())
     for file in sorted(SOURCE.iterdir()):
         digest.update(file.name.encode() + file.read_bytes())
     return digest.hexdigest()[:8]
@@ -27,7 +36,7 @@ def _hash(case: Case, caller: str) -> str:
 
 def dump(case: Case, series: str, caller: str = "thread") -> Path:
     """Returns the directory with the dump of a situation, `vmcore`, and `console.log`; makes it if necessary."""
-    kernel = kernels.get(series)
+    kernel = kernels.get(series, flavour=case.flavours.get(series, ""))
     caller = case.caller or caller
     name = f"{case.name}-{caller}"
     final = cache.root() / ".faults" / f"{series}-{name}-{kernel.version}-{_hash(case, caller)}"
@@ -47,7 +56,7 @@ def _attempt(case: Case, kernel: Kernel, caller: str, final: Path, accel: str) -
     return final
 
 
-def _archive(kernel: Kernel, work: Path) -> bytes:
+def _archive(case: Case, kernel: Kernel, work: Path) -> bytes:
     archive = initramfs.Archive()
     for directory in ("dev", "modules"):
         archive.add_directory(directory)
@@ -58,15 +67,19 @@ def _archive(kernel: Kernel, work: Path) -> bytes:
     # Position-independent: only such a static program has tables of its call frames.
     futex = initramfs.compile_guest("futex", [str(SOURCE / "futex.c")], work, link="-static-pie")
     archive.add_file("futex", futex, executable=True)
-    archive.add_file("faults.ko", headers.build_module(kernel, SOURCE, work))
-    for place, (name, content) in enumerate(initramfs.modules(kernel, initramfs.MODULES)):
+    for name in ("devices", "nfs"):
+        program = initramfs.compile_guest(name, [str(SOURCE / f"{name}.c")], work)
+        archive.add_file(name, program, executable=True)
+    if not case.name.startswith("user-"):
+        archive.add_file("faults.ko", headers.build_module(kernel, SOURCE, work))
+    for place, (name, content) in enumerate(initramfs.modules(kernel, [*initramfs.MODULES, *case.modules])):
         archive.add_file(f"modules/{place:02}-{name}.ko", content)
     return archive.finish()
 
 
 def _run(case: Case, kernel: Kernel, caller: str, made: Path, work: Path, accel: str) -> None:
     initrd = work / "initrd"
-    initrd.write_bytes(_archive(kernel, work))
+    initrd.write_bytes(_archive(case, kernel, work))
     disk = work / "disk"
     disks.make_raw_disk(disk, 64 << 20)
     disks.format_ext4(disk)
@@ -86,9 +99,12 @@ def _run(case: Case, kernel: Kernel, caller: str, made: Path, work: Path, accel:
         more=drive,
     ) as machine:
         if case.name == "user-disk":
-            machine.wait_for("bigiron-vmtest: stop the disk")
+            machine.wait_for(_STOP_DISK)
             nothing = dict.fromkeys(("bps", "bps_wr", "iops", "iops_rd", "iops_wr"), 0)
             machine.monitor("block_set_io_throttle", device="d0", bps_rd=1, **nothing)
+        if case.name == "user-hardware":
+            machine.wait_for(_INJECT)
+            machine.monitor("human-monitor-command", **{"command-line": _MACHINE_CHECK})
         _wait(machine, case)
         time.sleep(case.settle)
         machine.monitor("dump-guest-memory", paging=False, protocol=f"file:{made / 'vmcore'}")

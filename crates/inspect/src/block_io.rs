@@ -11,6 +11,7 @@ use bigiron_helpers::Stop;
 use bigiron_kernel::types::{Named, TypeTable};
 use serde::Serialize;
 
+use crate::block_stack::{Mapping, Stacks};
 use crate::error::InspectError;
 use crate::jiffies::Jiffies;
 use crate::json::hexadecimal;
@@ -35,6 +36,12 @@ pub struct BlockQueue {
     pub queue: VirtAddr,
     /// The requests that the device has not answered, the oldest first.
     pub in_flight: Vec<Request>,
+    /// The devices that it lies on: of the device mapper, of md.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub below: Vec<String>,
+    /// What the device mapper has of it, if it is one of its devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mapping: Option<Mapping>,
 }
 
 /// A request in flight.
@@ -65,7 +72,9 @@ impl BlockQueue {
         let operations = operations(program)?;
         let mut seen = HashSet::new();
         let mut found = Vec::new();
-        for device in devices(program)? {
+        let devices = devices(program)?;
+        let stacks = Stacks::new(program, &devices);
+        for device in devices {
             if stop.is_set() {
                 break;
             }
@@ -86,6 +95,8 @@ impl BlockQueue {
                 disk: program.text(disk, "gendisk", "disk_name")?,
                 queue,
                 in_flight,
+                below: stacks.below(disk),
+                mapping: stacks.mapping(disk),
             });
         }
         Ok(found)

@@ -125,7 +125,7 @@ pub(crate) fn crash_notes(program: &Program, cpu: usize) -> Option<VirtAddr> {
 }
 
 /// Returns true if a CPU left registers in the kernel's memory: its notes are not blank.
-fn left_registers(program: &Program, cpu: usize) -> bool {
+pub(crate) fn left_registers(program: &Program, cpu: usize) -> bool {
     let notes = crash_notes(program, cpu);
     notes.is_some_and(|at| program.number(at, 8).is_ok_and(|sizes| sizes != 0))
 }

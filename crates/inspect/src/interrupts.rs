@@ -20,7 +20,7 @@ const MAX_NAME: usize = 256;
 /// Size of a count.
 const COUNT: u64 = 4;
 /// Kinds of softirqs, in their order (enum of include/linux/interrupt.h).
-const SOFT: [&str; 10] = [
+pub(crate) const SOFT: [&str; 10] = [
     "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
 ];
 /// Interrupts of x86 CPUs that have no descriptor: the member of irq_cpustat_t, and the name in

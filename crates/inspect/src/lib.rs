@@ -1,6 +1,7 @@
 //! Inspects the kernel in a dump, without debug symbols: what it was, and why it stopped.
 
 pub mod block_io;
+pub mod block_stack;
 mod cpus;
 pub mod crash;
 pub mod declaration;
@@ -59,7 +60,7 @@ pub use overview::Overview;
 pub use page_map::PageMap;
 pub use page_runs::{PageClasses, PageRun};
 pub use program::{Program, Walk};
-pub use run_queues::{Queued, RunQueue, run_queues};
+pub use run_queues::{AtPanic, Queued, RunQueue, run_queues};
 pub use sched_domains::SchedDomains;
 pub use signature::Signature;
 pub use slab::Slabs;

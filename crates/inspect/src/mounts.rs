@@ -308,10 +308,11 @@ fn options(flags: u64, file_system_flags: u64) -> Vec<&'static str> {
 
 /// Where file systems note that they are shut down: type, offset in their own structure, bit. The
 /// types of a file system that is not loaded are not known, and not needed.
-struct ShutDown(Vec<(&'static str, u64, u32)>);
+pub(crate) struct ShutDown(Vec<(&'static str, u64, u32)>);
 
 impl ShutDown {
-    fn of(program: &Program) -> Self {
+    /// Finds out for which types the kernel's types tell it.
+    pub(crate) fn of(program: &Program) -> Self {
         let mut known = Vec::new();
         for (kind, name, member, bit) in SHUT_DOWN {
             let offset = program.tables().find_map(|(types, _)| {
@@ -324,7 +325,9 @@ impl ShutDown {
         Self(known)
     }
 
-    fn is(&self, program: &Program, kind: &str, super_block: VirtAddr) -> Option<bool> {
+    /// Returns true for a super block of a file system that is shut down; `None` if that is not
+    /// known of its type.
+    pub(crate) fn is(&self, program: &Program, kind: &str, super_block: VirtAddr) -> Option<bool> {
         let (_, offset, bit) = self.0.iter().find(|(known, _, _)| *known == kind)?;
         let own = program
             .pointer(super_block, "super_block", "s_fs_info")

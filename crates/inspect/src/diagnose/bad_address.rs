@@ -5,7 +5,7 @@
 use super::evidence::Evidence;
 use super::finding::{Finding, Sure};
 use super::{
-    flipped_bit, list_corruption, list_poison, null_pointer, slab_report, stack_overflow,
+    bad_page, flipped_bit, list_corruption, list_poison, null_pointer, slab_report, stack_overflow,
     use_after_free,
 };
 use crate::error::InspectError;
@@ -14,7 +14,8 @@ use crate::error::InspectError;
 pub const KIND: &str = "bad-address";
 const BUG: &str = "kernel-bug";
 /// Findings that explain a fault. They are searched for before this one.
-const OTHERS: [&str; 7] = [
+const OTHERS: [&str; 8] = [
+    bad_page::KIND,
     stack_overflow::KIND,
     slab_report::KIND,
     list_corruption::KIND,

@@ -183,7 +183,7 @@ fn address(line: &str) -> Option<u64> {
 
 /// Returns the registers in a report, `RAX: 0000000000000dc0 RBX: ffff8af74133e7c0` or `x1 :
 /// ffff000003a51980`; of each the first value.
-fn registers(report: &[&str]) -> Vec<(String, u64)> {
+pub(super) fn registers(report: &[&str]) -> Vec<(String, u64)> {
     let mut found: Vec<(String, u64)> = Vec::new();
     for line in report {
         if line.starts_with("---[ end trace") {

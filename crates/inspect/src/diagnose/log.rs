@@ -71,6 +71,11 @@ impl LogLines {
         Some(lines.map(|line| line.text.as_str()).collect())
     }
 
+    /// All lines, the oldest first.
+    pub fn lines(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter()
+    }
+
     /// Time of the last line that `is_wanted`.
     pub fn last_time(&self, is_wanted: impl Fn(&str) -> bool) -> Option<u64> {
         let line = self.lines.iter().rfind(|line| is_wanted(&line.text))?;

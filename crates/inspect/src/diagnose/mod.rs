@@ -5,6 +5,7 @@
 //! docs/diagnose.md tells how to read a finding, and how to add one.
 
 mod bad_address;
+mod bad_page;
 mod blocked;
 mod cpu_states;
 mod dead_owner;
@@ -12,24 +13,37 @@ mod deadlock;
 mod evidence;
 mod failed_instruction;
 mod fault;
+mod file_system;
+mod file_system_users;
 mod finding;
 mod flipped_bit;
 mod frozen;
 mod hard_lockup;
+mod hardware;
+mod interrupt_storm;
 mod io;
 mod list_corruption;
 mod list_poison;
 mod lock_held;
 mod log;
+mod machine_check;
+mod memory_files;
+mod memory_report;
+mod nfs;
 mod null_pointer;
 mod out_of_memory;
 mod panicked;
 mod rcu_reader;
+mod refcount;
+mod resources;
 mod slab_report;
 mod soft_lockup;
+mod softirq_storm;
 mod stack_end;
 mod stack_overflow;
 mod stuck_work;
+mod suspended;
+mod timer_storm;
 mod use_after_free;
 mod waiting;
 
@@ -53,6 +67,10 @@ struct Rule {
 /// All findings, in the order in which they are searched for.
 const RULES: &[Rule] = &[
     Rule {
+        name: hardware::KIND,
+        find: hardware::find,
+    },
+    Rule {
         name: stack_overflow::KIND,
         find: stack_overflow::find,
     },
@@ -67,6 +85,14 @@ const RULES: &[Rule] = &[
     Rule {
         name: list_corruption::KIND,
         find: list_corruption::find,
+    },
+    Rule {
+        name: refcount::KIND,
+        find: refcount::find,
+    },
+    Rule {
+        name: bad_page::KIND,
+        find: bad_page::find,
     },
     Rule {
         name: use_after_free::KIND,
@@ -101,6 +127,18 @@ const RULES: &[Rule] = &[
         find: dead_owner::find,
     },
     Rule {
+        name: timer_storm::KIND,
+        find: timer_storm::find,
+    },
+    Rule {
+        name: interrupt_storm::KIND,
+        find: interrupt_storm::find,
+    },
+    Rule {
+        name: softirq_storm::KIND,
+        find: softirq_storm::find,
+    },
+    Rule {
         name: hard_lockup::KIND,
         find: hard_lockup::find,
     },
@@ -113,8 +151,20 @@ const RULES: &[Rule] = &[
         find: soft_lockup::find,
     },
     Rule {
+        name: file_system::KIND,
+        find: file_system::find,
+    },
+    Rule {
+        name: nfs::KIND,
+        find: nfs::find,
+    },
+    Rule {
         name: frozen::KIND,
         find: frozen::find,
+    },
+    Rule {
+        name: suspended::KIND,
+        find: suspended::find,
     },
     Rule {
         name: io::KIND,
@@ -131,6 +181,10 @@ const RULES: &[Rule] = &[
     Rule {
         name: blocked::KIND,
         find: blocked::find,
+    },
+    Rule {
+        name: resources::KIND,
+        find: resources::find,
     },
     Rule {
         name: panicked::KIND,

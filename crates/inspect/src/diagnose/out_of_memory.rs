@@ -1,10 +1,13 @@
 //! Finding: the kernel ran out of memory; who has it.
 //!
-//! Relies on the messages of the OOM killer (mm/oom_kill.c), on `_totalram_pages`, on slab caches
-//! (`slab`), and on the resident pages of tasks (`tasks`).
+//! Relies on the messages of the OOM killer (mm/oom_kill.c; `memory_report`), on
+//! `_totalram_pages`, on slab caches (`slab`), on the resident pages of tasks (`tasks`), and on
+//! file systems in memory (`memory_files`).
 
 use super::evidence::Evidence;
 use super::finding::{Finding, Sure, seconds};
+use super::memory_files::{self, MemoryFiles};
+use super::memory_report::{Group, Zone, order};
 use crate::error::InspectError;
 use crate::slab::Slabs;
 use crate::tasks::Task;
@@ -47,7 +50,18 @@ pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
     let most = tasks.first().map_or(0, |task| size(task));
     let cache = slabs.caches.first();
     let of_cache = cache.and_then(|cache| cache.bytes).unwrap_or(0);
+    let files = memory_files::find(&program.renewed()).unwrap_or_default();
+    let files: Vec<&MemoryFiles> = files.iter().filter(|files| files.bytes >= MIB).collect();
+    let of_files = files.first().map_or(0, |files| files.bytes);
     let (who, sure) = match (cache, tasks.first()) {
+        _ if of_files > most.max(of_cache) => (
+            format!(
+                "the files of {} have {} MiB",
+                files.first().map_or("", |files| &files.name),
+                of_files / MIB
+            ),
+            share(of_files, total),
+        ),
         (Some(cache), _) if of_cache > most => (
             format!("the slab cache {} has {} MiB", cache.name, of_cache / MIB),
             share(of_cache, total),
@@ -58,26 +72,50 @@ pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
         ),
         _ => ("nothing known has it".to_owned(), Sure::Possible),
     };
-    let group = report.iter().any(|line| is_of_group(line));
+    let group = Group::of(&report);
     let since = log.last_time(is_first).zip(evidence.jiffies().ok());
     let since = since.map(|(then, now)| now.clock.saturating_sub(then));
     let weight = match panicked {
         Some(_) => 92,
         // The machine has memory, or has had some since.
-        None if group || since.is_some_and(|since| since >= LONG_NSEC) => 40,
+        None if group.is_some() || since.is_some_and(|since| since >= LONG_NSEC) => 40,
         None => 55,
     };
-    let what = match group {
-        true => "a memory cgroup reached its limit",
-        false => "memory ran out",
+    let title = match &group {
+        Some(group) => format!(
+            "memory ran out: the {group}; {}",
+            of_group(&tasks, &size, group)
+        ),
+        None => format!("memory ran out: {who} of {} MiB", total / MIB),
     };
-    let title = format!("{what}: {who} of {} MiB", total / MIB);
     let mut finding = Finding::new(KIND, weight, sure, title);
     if let Some(since) = since.filter(|_| panicked.is_none()) {
         finding = finding.because(format!("that was {} before the end", seconds(since)));
     }
     for line in report.iter().filter(|line| is_fact(line)).take(4) {
         finding = finding.because(format!("the log: {line}"));
+    }
+    for zone in Zone::all(&report)
+        .iter()
+        .filter(|zone| zone.is_short())
+        .take(SHOWN)
+    {
+        finding = finding.because(zone.to_string());
+    }
+    if let Some(order) = order(&report).filter(|order| *order > 0) {
+        let pages = 1_u64.checked_shl(order).unwrap_or(0);
+        finding = finding.because(format!(
+            "{pages} pages in a row were needed (order {order})"
+        ));
+    }
+    for files in files.iter().take(SHOWN) {
+        finding = finding
+            .because(format!(
+                "the files of {} have {} MiB",
+                files.name,
+                files.bytes / MIB
+            ))
+            .place(program, "super_block", files.super_block);
     }
     finding = finding.because(format!(
         "of {} MiB, slab caches have {} MiB and processes {} MiB",
@@ -102,6 +140,15 @@ pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
     Ok(vec![finding.more("bigiron info --memory --pages DUMP")])
 }
 
+/// The process that has most of a cgroup's memory, of those that the kernel lists.
+fn of_group(tasks: &[&Task], size: &dyn Fn(&Task) -> u64, group: &Group) -> String {
+    let mut named = tasks.iter().filter(|task| group.tasks.contains(&task.pid));
+    match named.next() {
+        Some(task) => format!("{} has {} MiB", TaskName::of(task), size(task) / MIB),
+        None => "none of its processes is left".to_owned(),
+    }
+}
+
 /// Whoever has half of the memory took it.
 fn share(bytes: u64, total: u64) -> Sure {
     match bytes.saturating_mul(2) >= total {
@@ -113,12 +160,6 @@ fn share(bytes: u64, total: u64) -> Sure {
 /// Returns true for the first line of a report.
 fn is_first(line: &str) -> bool {
     line.contains(" invoked oom-killer: ")
-}
-
-/// Returns true for a line that says that the limit of a memory cgroup was reached.
-fn is_of_group(line: &str) -> bool {
-    line.starts_with("Memory cgroup out of memory: ")
-        || line.starts_with("oom-kill:constraint=CONSTRAINT_MEMCG")
 }
 
 fn is_fact(line: &str) -> bool {

@@ -14,6 +14,7 @@
 mod build_id;
 mod list;
 mod lookup;
+mod structure;
 mod symbols;
 mod types;
 
@@ -29,6 +30,7 @@ use crate::program::Program;
 use list::MAX_MODULES;
 pub use list::{Module, Modules, Region};
 pub use lookup::Located;
+pub(crate) use structure::Structure;
 
 /// Maximum number of elements of `mem[]`; seven since 6.4.
 const MAX_REGIONS: u64 = 32;

@@ -1,7 +1,9 @@
 //! The run queues of the scheduler (struct rq, kernel/sched/sched.h): what each CPU runs, and
 //! what waits for it.
 
+mod at_panic;
 mod queued;
+mod steal;
 
 use bigiron_format::VirtAddr;
 use serde::Serialize;
@@ -10,8 +12,10 @@ use crate::cpus::online_cpus;
 use crate::error::InspectError;
 use crate::json::hexadecimal;
 use crate::program::Program;
+pub use at_panic::AtPanic;
 use queued::Finder;
 pub use queued::Queued;
+pub(crate) use steal::steal;
 
 /// The run queue of one CPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -23,6 +27,10 @@ pub struct RunQueue {
     pub current: Option<Queued>,
     /// True if that is the idle task.
     pub idle: bool,
+    /// Nanoseconds since the current task got the CPU; `None` if the kernel does not note that
+    /// (CONFIG_SCHED_INFO).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current_for: Option<u64>,
     /// Number of runnable tasks, including the current one.
     pub running: u64,
     /// Load weight of the fair tasks: 1024 for each of nice value 0. A group counts as one.
@@ -38,6 +46,12 @@ pub struct RunQueue {
     pub tick_stopped: Option<bool>,
     /// Number of context switches.
     pub switches: u64,
+    /// Nanoseconds since boot in which the hypervisor ran others instead, as it tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steal: Option<u64>,
+    /// What became of the CPU when the kernel panicked; `None` if it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_panic: Option<AtPanic>,
     /// Waiting deadline tasks.
     pub deadline: Vec<Queued>,
     /// Real-time tasks, including the current one if it is one.
@@ -69,7 +83,10 @@ pub fn run_queues(program: &Program) -> Result<Vec<RunQueue>, InspectError> {
     }
     let furthest = queues.iter().map(|queue| queue.clock).max();
     for queue in &mut queues {
-        queue.behind = furthest.unwrap_or(0) - queue.clock;
+        let furthest = furthest.unwrap_or(queue.clock);
+        queue.behind = furthest.saturating_sub(queue.clock);
+        // When it got the CPU, until here.
+        queue.current_for = queue.current_for.map(|at| furthest.saturating_sub(at));
     }
     Ok(queues)
 }
@@ -92,6 +109,10 @@ fn queue(program: &Program, cpu: usize) -> Result<RunQueue, InspectError> {
     Ok(RunQueue {
         cpu,
         current: described,
+        current_for: program
+            .value(current, "task_struct", "sched_info.last_arrival")
+            .ok()
+            .filter(|arrival| *arrival != 0),
         idle: current == program.pointer(address, "rq", "idle")?,
         running: program.value(address, "rq", "nr_running")?,
         fair_load: program.value(address, "rq", "cfs.load.weight").ok(),
@@ -99,6 +120,8 @@ fn queue(program: &Program, cpu: usize) -> Result<RunQueue, InspectError> {
         behind: 0,
         tick_stopped: tick_stopped(program, cpu),
         switches: program.value(address, "rq", "nr_switches")?,
+        steal: steal(program, cpu),
+        at_panic: AtPanic::of(program, cpu),
         deadline,
         real_time,
         fair,

@@ -15,6 +15,7 @@ mod kind;
 mod objects;
 mod queue;
 mod readers;
+mod rpc;
 mod search;
 mod task_name;
 mod thing;

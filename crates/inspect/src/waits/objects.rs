@@ -1,5 +1,5 @@
 //! Names what a lock is part of: an inode, the memory of a process, a file system, a page, a
-//! buffer, a futex, or any slab object.
+//! buffer, a futex, a call by RPC, or any slab object.
 //!
 //! A lock is believed to be a member of a structure only if that one says so itself: an inode's
 //! own address_space names it as its host and its super block is one of the kernel's; an
@@ -13,6 +13,7 @@ use bigiron_kernel::mem_map::MemMap;
 use bigiron_kernel::types::size_of;
 
 use super::kind::WaitKind;
+use super::rpc::Rpc;
 use super::task_name::TaskName;
 use super::thing::Thing;
 use crate::error::InspectError;
@@ -47,6 +48,7 @@ pub struct Objects<'p, 'k, 's> {
     memory: OnceCell<HashMap<VirtAddr, TaskName>>,
     slabs: OnceCell<Option<SlabObjects<'p, 'k, 's>>>,
     map: OnceCell<Option<MemMap>>,
+    rpc: OnceCell<Option<Rpc<'p, 'k, 's>>>,
     /// What was found, by kind and address: many tasks wait for the same.
     known: RefCell<HashMap<(WaitKind, VirtAddr), Option<Thing>>>,
 }
@@ -60,6 +62,7 @@ impl<'p, 'k, 's> Objects<'p, 'k, 's> {
             memory: OnceCell::new(),
             slabs: OnceCell::new(),
             map: OnceCell::new(),
+            rpc: OnceCell::new(),
             known: RefCell::default(),
         }
     }
@@ -86,7 +89,8 @@ impl<'p, 'k, 's> Objects<'p, 'k, 's> {
                 .of_inode(at, &OF_INODES)
                 .or_else(|| self.of_memory(at, tasks))
                 .or_else(|| self.of_file_system(at)),
-            WaitKind::Bit | WaitKind::Variable => self.of_state(at),
+            WaitKind::Bit => self.of_state(at).or_else(|| self.of_call(at)),
+            WaitKind::Variable => self.of_state(at),
             WaitKind::WaitQueue => self.of_file_system(at),
             _ => None,
         };
@@ -158,6 +162,11 @@ impl<'p, 'k, 's> Objects<'p, 'k, 's> {
                 file: FileName::of_inode(self.program, inode),
             })
         })
+    }
+
+    fn of_call(&self, at: VirtAddr) -> Option<Thing> {
+        let rpc = self.rpc.get_or_init(|| Rpc::of(self.program));
+        rpc.as_ref()?.call(at)
     }
 
     fn is_inode(&self, inode: VirtAddr) -> bool {

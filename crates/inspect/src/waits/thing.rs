@@ -66,6 +66,25 @@ pub enum Thing {
         #[serde(skip_serializing_if = "Option::is_none")]
         task: Option<TaskName>,
     },
+    /// The answer of a server to a call by RPC, as of NFS.
+    Rpc {
+        /// The protocol: `nfs`, `mount`, `nlm`.
+        program: String,
+        /// Its version.
+        version: u64,
+        /// The procedure that is called: `READ`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        procedure: Option<String>,
+        /// Name of the server.
+        server: String,
+        /// True if there is a connection to it.
+        connected: bool,
+        /// Number of calls of the same client that have no answer.
+        calls: usize,
+        /// Its struct rpc_xprt.
+        #[serde(serialize_with = "hexadecimal")]
+        transport: VirtAddr,
+    },
     /// An object of a slab cache.
     Object {
         /// Name of the cache.
@@ -74,6 +93,18 @@ pub enum Thing {
         #[serde(serialize_with = "hexadecimal")]
         start: VirtAddr,
     },
+}
+
+impl Thing {
+    /// Name of the block device that it is on, such as `vda1`.
+    pub fn device(&self) -> Option<&String> {
+        match self {
+            Self::Page { file, .. } => file.as_ref()?.device.as_ref(),
+            Self::Inode { file, .. } => file.device.as_ref(),
+            Self::Buffer { device, .. } | Self::FileSystem { device, .. } => Some(device),
+            _ => None,
+        }
+    }
 }
 
 /// Formats as `page frame 0x1234, page 0 of /file, inode 12 on vda (ext4)`.
@@ -110,6 +141,19 @@ impl std::fmt::Display for Thing {
                 Some(task) => write!(f, "user address {address} of {task}"),
                 None => write!(f, "offset {:#x} of a shared file", address.0),
             },
+            Self::Rpc {
+                program,
+                version,
+                procedure,
+                server,
+                ..
+            } => {
+                let procedure = procedure.as_deref().unwrap_or("an unknown call");
+                write!(
+                    f,
+                    "the answer of the server {server} to {procedure} of {program} version {version}"
+                )
+            }
             Self::Object { cache, start } => {
                 write!(f, "in object {start} of the slab cache {cache}")
             }

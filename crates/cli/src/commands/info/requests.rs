@@ -34,6 +34,28 @@ fn show(found: &[BlockQueue], page: &mut Page) {
         "request",
     ];
     page.table(&heading, &columns, &[1, 3, 4], &rows);
+    let stacks: Vec<Vec<String>> = found.iter().filter_map(stack).collect();
+    let columns = ["device", "on", "name", "targets", "state"];
+    page.table("devices on others", &columns, &[], &stacks);
+}
+
+/// What a device lies on, and what the device mapper has of it; `None` for other devices.
+fn stack(queue: &BlockQueue) -> Option<Vec<String>> {
+    let mapping = queue.mapping.as_ref();
+    if queue.below.is_empty() && mapping.is_none() {
+        return None;
+    }
+    let state = mapping.filter(|mapping| mapping.suspended);
+    let state = state.map(|mapping| format!("suspended, {} bios wait", mapping.deferred));
+    let name = mapping.and_then(|mapping| mapping.name.clone());
+    let targets = mapping.map(|mapping| mapping.targets.join(", "));
+    Some(vec![
+        queue.disk.clone(),
+        queue.below.join(", "),
+        name.unwrap_or_default(),
+        targets.unwrap_or_default(),
+        state.unwrap_or_default(),
+    ])
 }
 
 fn rows(queue: &BlockQueue) -> Vec<Vec<String>> {

@@ -16,9 +16,10 @@ pub fn find(program: &Program) -> anyhow::Result<Topic> {
 fn show(found: &Vec<RunQueue>, page: &mut Page) {
     let rows: Vec<Vec<String>> = found.iter().map(row).collect();
     let columns = [
-        "CPU", "current", "running", "load", "clock s", "behind s", "tick", "switches",
+        "CPU", "current", "for s", "running", "load", "clock s", "behind s", "tick", "switches",
+        "steal s", "at panic",
     ];
-    page.table("run queues", &columns, &[0, 2, 3, 4, 5, 7], &rows);
+    page.table("run queues", &columns, &[0, 2, 3, 4, 5, 6, 8, 9], &rows);
     for queue in found {
         let classes = [
             ("deadline", &queue.deadline),
@@ -47,6 +48,7 @@ fn row(queue: &RunQueue) -> Vec<String> {
     vec![
         queue.cpu.to_string(),
         queue.current.as_ref().map(name).unwrap_or_default(),
+        queue.current_for.map(seconds).unwrap_or_default(),
         queue.running.to_string(),
         queue
             .fair_load
@@ -60,6 +62,11 @@ fn row(queue: &RunQueue) -> Vec<String> {
             None => String::new(),
         },
         queue.switches.to_string(),
+        queue.steal.map(seconds).unwrap_or_default(),
+        queue
+            .at_panic
+            .map(|state| state.word().to_owned())
+            .unwrap_or_default(),
     ]
 }
 
