@@ -243,8 +243,8 @@ def check_faults(bigiron: Bigiron, proxy: Proxy, files: list[Path]) -> None:
     equal(marks[0] is None and len(marks) > 1 and None not in marks[1:], True, f"If-Match: {marks}")
 
 
-def certificates(home: Path) -> tuple[Path, ssl.SSLContext]:
-    """A certificate authority of this test, and a server of 127.0.0.1 that it has certified."""
+def certificates(home: Path, server_address: str) -> tuple[Path, ssl.SSLContext]:
+    """A certificate authority of this test, and a server of this address that it has certified."""
     now = datetime.datetime.now(datetime.UTC)
 
     def certificate(name: str, key: Any, issuer: str, issuer_key: Any, is_authority: bool) -> x509.Certificate:
@@ -256,7 +256,7 @@ def certificates(home: Path) -> tuple[Path, ssl.SSLContext]:
         builder = builder.not_valid_before(now - datetime.timedelta(days=1))
         builder = builder.not_valid_after(now + datetime.timedelta(days=1))
         builder = builder.add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-        address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+        address = x509.IPAddress(ipaddress.ip_address(server_address))
         builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
         return builder.sign(issuer_key, hashes.SHA256())
 
@@ -275,12 +275,15 @@ def certificates(home: Path) -> tuple[Path, ssl.SSLContext]:
 def check_tls(bigiron: Bigiron, port: int, home: Path, files: list[Path]) -> None:
     """A server with a certificate that the machine trusts, and with one that it does not."""
     url = f"s3://{BUCKET}/dumps/kdump"
-    trusted, context = certificates(home)
+    trusted, context = certificates(home, "127.0.0.1")
     proxy = Proxy(port, context)
     said = bigiron.says("dmesg", url, AWS_ENDPOINT_URL=proxy.url, SSL_CERT_FILE=str(trusted))
     equal(said, bigiron.says("dmesg", files[2]), "dmesg over TLS")
     few = {"AWS_MAX_ATTEMPTS": "1"}
     bigiron.fails("dmesg", url, has=(url, proxy.url, "certificate"), AWS_ENDPOINT_URL=proxy.url, **few)
+    none = {"SSL_CERT_FILE": str(home / "none.pem")}
+    (home / "none.pem").touch()
+    bigiron.fails("dmesg", url, has=(proxy.url, "ca-certificates.crt"), AWS_ENDPOINT_URL=proxy.url, **none)
 
 
 def check_replaced(bigiron: Bigiron, proxy: Proxy, client: Any, home: Path, files: list[Path]) -> None:

@@ -135,7 +135,7 @@ class Bigiron:
             raise ToolFailed(f"{' '.join(command)}: exit {ended.returncode}: {output}")
         return ended.stdout
 
-    def info(self, dump: Path, *options: str) -> dict[str, Any]:
+    def info(self, dump: Path | str, *options: str) -> dict[str, Any]:
         """Returns the machine-readable output of `bigiron info` for a dump."""
         return json.loads(self._output("info", "--json", *options, str(dump)))
 
@@ -154,6 +154,10 @@ class Bigiron:
         """Returns the machine-readable output of any command."""
         return json.loads(self._output(*arguments))
 
+    def text(self, *arguments: str) -> str:
+        """Returns the output of any command."""
+        return self._output(*arguments).decode(errors="replace")
+
     def _output(self, *arguments: str) -> bytes:
         command = [str(self.program), *arguments]
         ended = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
@@ -161,11 +165,11 @@ class Bigiron:
             raise ToolFailed(f"{' '.join(command)}: {ended.stderr.decode(errors='replace').strip()}")
         return ended.stdout
 
-    def verify(self, dump: Path) -> int:
+    def verify(self, dump: Path | str) -> int:
         """Returns the exit status of `bigiron verify`: 0 if every page is present and correct."""
         return self.verify_report(dump)[0]
 
-    def verify_report(self, dump: Path) -> tuple[int, dict[str, Any]]:
+    def verify_report(self, dump: Path | str) -> tuple[int, dict[str, Any]]:
         """Returns the same, and the machine-readable report."""
         command = [str(self.program), "verify", "--json", str(dump)]
         ended = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)

@@ -20,6 +20,7 @@ PAGE = 4096
 # Modules in the order of their dependencies.
 XFS = ("crc32c_generic", "libcrc32c", "xfs")
 PORT = ("virtio_console",)
+NETWORK = ("failover", "net_failover", "virtio_net")
 BUSY_CPUS = 2
 
 
@@ -49,6 +50,7 @@ class Plan:
     disks: Sequence[Disk] = ()
     modules: Sequence[str] = ()
     port: bool = False  # a virtio port to the host
+    network: bool = False  # a network card; the host's loopback is 10.0.2.2, the guest 10.0.2.15
     files: Mapping[str, Path] = field(default_factory=dict)  # files for the capture kernel, all executable
     before: str = ""  # a file of guest-kdump, run by the first kernel before the panic
     first_programs: Mapping[str, Path] = field(default_factory=dict)  # programs for the first kernel, with their libraries
@@ -112,6 +114,8 @@ class Crashed:
         more = [*self._drives(), "-device", "virtio-serial-pci"]
         if plan.port:
             more += ["-chardev", f"file,id=port,path={self.received}", "-device", "virtserialport,chardev=port,name=bigiron"]
+        if plan.network:
+            more += ["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile="]
         more += ["-gdb", f"unix:{work / 'gdb'},server=on,wait=off"]
         self.machine = qemu.Machine(
             work,

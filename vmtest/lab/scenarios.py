@@ -106,20 +106,25 @@ def through_port(crashed: Crashed, bigiron: Bigiron) -> Verdict:
     return whole_dump(crashed, bigiron, plain, verdict, "sysrq")
 
 
-def vmdump_through_port(crashed: Crashed, bigiron: Bigiron) -> Verdict:
-    """Judges a vmdump received through the port: zstd alone converts it to an ELF core."""
+def whole_vmdump(crashed: Crashed, bigiron: Bigiron, dump: Path) -> Verdict:
+    """Judges a vmdump that has left the guest: zstd alone converts it to an ELF core."""
     verdict = Verdict("vmdump")
     ran = crashed.ran("dump")
     verdict.require(ran.get("status") == 0, f"exit status {ran.get('status')}\n{crashed.tail()}")
     peak = (ran.get("summary") or {}).get("peak_memory", 0)
     verdict.require(0 < peak < MOST_MEMORY, f"peak memory {peak} bytes, limit {MOST_MEMORY}")
-    verdict.require(bigiron.verify(crashed.received) == 0, "bigiron verify fails for the vmdump")
+    verdict.require(bigiron.verify(dump) == 0, "bigiron verify fails for the vmdump")
     core = crashed.work / "core"
-    same_vmdump.unpack(crashed.received, core)
+    same_vmdump.unpack(dump, core)
     log = Makedumpfile().log(core, crashed.work / "log")
     for text in (MARKER, "sysrq"):
         verdict.require(text in log, f"makedumpfile does not find {text!r} in the unpacked core's kernel log")
     return verdict
+
+
+def vmdump_through_port(crashed: Crashed, bigiron: Bigiron) -> Verdict:
+    """Judges a vmdump received through the port."""
+    return whole_vmdump(crashed, bigiron, crashed.received)
 
 
 def cut_dump(crashed: Crashed, bigiron: Bigiron, verdict: Verdict) -> Verdict:

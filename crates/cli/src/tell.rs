@@ -39,7 +39,7 @@ pub fn write_output(text: &str) -> io::Result<()> {
 }
 
 /// Prints a result on standard output.
-#[cfg(feature = "inspect")]
+#[cfg(any(feature = "inspect", feature = "objects"))]
 pub fn print(text: &str) -> anyhow::Result<()> {
     Ok(write_output(text)?)
 }

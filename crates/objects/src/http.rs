@@ -108,6 +108,8 @@ struct Refusal {
 pub struct Client {
     settings: Settings,
     agent: ureq::Agent,
+    /// Number of authorities whose certificates are trusted.
+    authorities: usize,
     keys: Mutex<Option<Keys>>,
     bytes: AtomicU64,
     requests: AtomicU64,
@@ -141,6 +143,7 @@ impl Client {
         Self {
             settings,
             agent: config.new_agent(),
+            authorities: trusted.len(),
             keys: Mutex::new(None),
             bytes: AtomicU64::new(0),
             requests: AtomicU64::new(0),
@@ -172,6 +175,9 @@ impl Client {
         check: impl Fn(Answer) -> Result<T, String>,
     ) -> Result<T, ObjectError> {
         let target = self.settings.target(call.location);
+        if self.authorities == 0 && target.server.starts_with("https:") {
+            return Err(no_authorities(&target.server));
+        }
         let mut renewed = false;
         let mut last = String::new();
         let attempts = self.settings.attempts + call.more_attempts;
@@ -379,6 +385,15 @@ impl std::fmt::Display for Refusal {
             false => write!(f, " ({})", self.message),
         }
     }
+}
+
+/// The error of a machine, such as a capture kernel, that has no certificates of authorities.
+fn no_authorities(server: &str) -> ObjectError {
+    ObjectError::Settings(format!(
+        "{server}: cannot tell whether it is the server that it claims to be: this machine has no \
+         certificates of authorities; put the file /etc/ssl/certs/ca-certificates.crt into it, or \
+         into its initramfs, or name another one by SSL_CERT_FILE"
+    ))
 }
 
 fn refused(call: &Call<'_>, refusal: Refusal) -> ObjectError {

@@ -3,6 +3,7 @@
 //! A process that reads an untrusted dump has no network, and one that has the network and the
 //! credentials reads no dump: see [`helper`].
 
+#[cfg(feature = "triage")]
 pub mod find;
 pub mod helper;
 mod secrets;
@@ -12,7 +13,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use bigiron_objects::{CachedObject, Location, Remote, RemoteObject, Usage};
+use bigiron_objects::{CachedObject, Location, RemoteObject};
+#[cfg(feature = "triage")]
+use bigiron_objects::{Remote, Usage};
 
 pub use secrets::forget_secrets;
 pub use upload::{complete, taker};
@@ -25,13 +28,16 @@ pub struct Objects {
     /// Each, with its name.
     pub parts: Vec<(Object, PathBuf)>,
     /// What they cost.
+    #[cfg(feature = "triage")]
     pub cost: Cost,
 }
 
 /// What is known of the cost of objects that are read.
+#[cfg(feature = "triage")]
 #[derive(Clone)]
 pub struct Cost(Arc<Remote>);
 
+#[cfg(feature = "triage")]
 impl Cost {
     /// Bytes and requests until now.
     pub fn usage(&self) -> Option<Usage> {
@@ -70,6 +76,7 @@ pub fn open(paths: &[PathBuf]) -> anyhow::Result<Objects> {
     remote.seal()?;
     Ok(Objects {
         parts,
+        #[cfg(feature = "triage")]
         cost: Cost(remote),
     })
 }
