@@ -98,6 +98,9 @@ class Proxy:
                 text = '"another"'
             if name.lower() not in HOP_BY_HOP:
                 handler.send_header(name, text)
+        if answer.getheader("Content-Length") is None:
+            # It came in chunks.
+            handler.send_header("Content-Length", str(len(content)))
         handler.end_headers()
         if handler.command == "HEAD":
             return

@@ -70,6 +70,10 @@ class Bigiron:
             check=False,
         )
 
+    def secret(self, environment: dict[str, str | None]) -> str:
+        """What no message may tell."""
+        return environment.get("AWS_SECRET_ACCESS_KEY") or self.environment["AWS_SECRET_ACCESS_KEY"]
+
     def says(self, *arguments: object, **environment: str | None) -> str:
         done = self.run(*arguments, **environment)
         if done.returncode:
@@ -84,8 +88,7 @@ class Bigiron:
         for text in has:
             if text not in said:
                 raise SystemExit(f"{arguments}: {text!r} is not in: {said[:2000]}")
-        secret = environment.get("AWS_SECRET_ACCESS_KEY") or self.environment["AWS_SECRET_ACCESS_KEY"]
-        if secret in said:
+        if self.secret(environment) in said:
             raise SystemExit(f"{arguments}: tells a secret: {said}")
 
 
@@ -187,6 +190,47 @@ def check_triage(bigiron: Bigiron, home: Path, files: list[Path]) -> None:
         print(f"{file.name}: {file.stat().st_size} bytes, {fetched} fetched by {requests} requests")
 
 
+def check_given_credentials(bigiron: Bigiron, proxy: Proxy, home: Path, port: int) -> None:
+    """Credentials of containers, and of a role for a token; moto has all of these services."""
+    url = f"s3://{BUCKET}/logs/host0/console.txt"
+    none = {"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None, "AWS_EC2_METADATA_DISABLED": "true"}
+    path = "/latest/meta-data/iam/security-credentials/default-role"
+    token, tokens = home / "token", {"AWS_CONTAINER_AUTHORIZATION_TOKEN": "of the environment"}
+    token.write_text("of-the-file\n")
+    proxy.queue()
+    bigiron.says("triage", "row", url, **none, **tokens, AWS_CONTAINER_CREDENTIALS_FULL_URI=f"{proxy.url}{path}")
+    tokens["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"] = str(token)
+    bigiron.says("triage", "row", url, **none, **tokens, AWS_CONTAINER_CREDENTIALS_FULL_URI=f"{proxy.url}{path}")
+    shown = [headers.get("authorization") for _, asked, headers in proxy.seen if asked == path]
+    equal(shown, ["of the environment", "of-the-file"], "tokens of a container")
+    bigiron.fails("info", url, has=("loopback",), **none, AWS_CONTAINER_CREDENTIALS_FULL_URI=f"http://192.0.2.1{path}")
+    bigiron.fails("info", url, has=("404",), **none, AWS_CONTAINER_CREDENTIALS_FULL_URI=f"{proxy.url}/none/none/none")
+    role = {"AWS_WEB_IDENTITY_TOKEN_FILE": str(token), "AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/crashes"}
+    proxy.queue()
+    bigiron.says("triage", "row", url, **none, **role, AWS_ENDPOINT_URL_STS=proxy.url)
+    equal([(method, asked) for method, asked, _ in proxy.seen], [("POST", "/")], "requests for a role")
+    bigiron.fails("info", url, has=(str(home / "no"),), **none, **{**role, "AWS_WEB_IDENTITY_TOKEN_FILE": str(home / "no")})
+    proxy.queue(("status", (400, "InvalidIdentityToken")))
+    bigiron.fails("info", url, has=("crashes", "InvalidIdentityToken"), **none, **role, AWS_ENDPOINT_URL_STS=proxy.url)
+
+
+def check_google(bigiron: Bigiron, proxy: Proxy, home: Path, vmcore: Path, files: list[Path]) -> None:
+    """Names of Google's buckets, whose server speaks as this one does, except for a condition."""
+    through = {"AWS_ENDPOINT_URL": proxy.url, "AWS_REGION": None}
+    equal(bigiron.says("dmesg", f"gs://{BUCKET}/dumps/kdump", **through), bigiron.says("dmesg", files[2]), "dmesg of gs://")
+    proxy.queue()
+    bigiron.says("dump", "-q", vmcore, f"gs://{BUCKET}/google/vmcore", **through)
+    conditions = [headers.get("if-none-match") for method, _, headers in proxy.seen if method == "POST"]
+    equal(conditions, [None, None], "conditions that Google's server refuses")
+    scopes = {headers["authorization"].split("/")[2] for _, _, headers in proxy.seen}
+    equal(scopes, {"auto"}, "region of the signatures")
+    bigiron.fails("dump", "-q", vmcore, f"gs://{BUCKET}/google/vmcore", has=("already",), **through)
+    said = bigiron.says("triage", f"gs://{BUCKET}/google", "-o", home / "google", **through)
+    equal("1 rows, 1 new" in said, True, said)
+    none = {"AWS_ACCESS_KEY_ID": None, "AWS_SECRET_ACCESS_KEY": None}
+    bigiron.fails("info", f"gs://{BUCKET}/a", has=("HMAC key",), **none)
+
+
 def check_credentials(bigiron: Bigiron, home: Path, port: int) -> None:
     """All ways to give credentials; moto takes any until it is told to check them."""
     url = f"s3://{BUCKET}/logs/host0/console.txt"
@@ -207,7 +251,7 @@ def check_errors(bigiron: Bigiron) -> None:
     bigiron.fails("info", f"s3://{BUCKET}/dumps/none", has=(f"s3://{BUCKET}/dumps/none", "404", "NoSuchKey"))
     bigiron.fails("info", "s3://no-such-bucket/a", has=("s3://no-such-bucket/a", "404", "NoSuchBucket", "check its name"))
     bigiron.fails("triage", "s3://no-such-bucket/", "-o", "/nonexistent", has=("no-such-bucket", "404"))
-    bigiron.fails("info", "gs://bucket/a", has=("AWS_ENDPOINT_URL=https://storage.googleapis.com",))
+    bigiron.fails("info", "abfs://container/a", has=("az://CONTAINER/KEY",))
     bigiron.fails("info", f"s3://{BUCKET}/dumps/kdump", "vmcore", has=("vmcore: is a file",))
 
 
@@ -422,6 +466,8 @@ def main() -> None:
         proxy = Proxy(port)
         check_same(bigiron, files, home)
         check_credentials(bigiron, home, port)
+        check_given_credentials(bigiron, proxy, home, port)
+        check_google(bigiron, proxy, home, vmcore, files)
         check_errors(bigiron)
         check_faults(bigiron, proxy, files)
         check_tls(bigiron, port, home, files)

@@ -57,7 +57,7 @@ const ALIASES: &[Alias] = &[
     #[cfg(feature = "objects")]
     Alias {
         name: Name::Arguments(&objects::helper::HELPER),
-        run: |_, _| objects::helper::run(),
+        run: |_, arguments| objects::helper::run(&arguments),
     },
     Alias {
         name: Name::Program("vmcore-dmesg"),

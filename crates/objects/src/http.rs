@@ -1,20 +1,18 @@
 //! Requests: signed, sent, and sent again where that can help.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use jiff::Timestamp;
 use ureq::http;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
-use crate::credentials::Keys;
+use crate::dialect::{Dialect, Signed};
+use crate::endpoint::Target;
 use crate::error::ObjectError;
 use crate::location::Location;
-use crate::settings::{Settings, Target};
-use crate::sign::{self, Unsigned};
-use crate::xml::Element;
+use crate::refusal::Refusal;
 
 /// Wait before the second attempt at a request; each further wait is twice as long, and up to as
 /// much again.
@@ -28,8 +26,6 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// Maximum size of an answer that is not the bytes of an object. A list of 1,000 keys of 1 KiB,
 /// each byte of which takes six as a reference, is within it.
 const MAX_ANSWER: u64 = 8 << 20;
-/// Maximum length of a server's message that is kept.
-const MAX_MESSAGE: usize = 200;
 
 /// A request.
 #[derive(Debug)]
@@ -95,40 +91,21 @@ enum Failure {
     Final(ObjectError),
 }
 
-/// A server's refusal.
-struct Refusal {
-    status: u16,
-    code: String,
-    message: String,
-    region: Option<String>,
-}
-
 /// Sends requests to one server.
 #[derive(Debug)]
 pub struct Client {
-    settings: Settings,
+    dialect: Box<dyn Dialect>,
     agent: ureq::Agent,
     /// Number of authorities whose certificates are trusted.
     authorities: usize,
-    keys: Mutex<Option<Keys>>,
     bytes: AtomicU64,
     requests: AtomicU64,
 }
 
 impl Client {
     /// Reads the certificates that this machine trusts.
-    pub fn new(settings: Settings) -> Self {
-        // A broken file among them costs its own certificates only.
-        let trusted = rustls_native_certs::load_native_certs().certs;
-        let trusted: Vec<_> = trusted
-            .iter()
-            .map(|certificate| Certificate::from_der(certificate).to_owned())
-            .collect();
-        let tls = TlsConfig::builder()
-            .provider(TlsProvider::Rustls)
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .root_certs(RootCerts::new_with_certs(&trusted))
-            .build();
+    pub fn new(dialect: Box<dyn Dialect>) -> Self {
+        let (tls, authorities) = trust();
         let config = ureq::Agent::config_builder()
             .tls_config(tls)
             .http_status_as_error(false)
@@ -141,18 +118,17 @@ impl Client {
             .timeout_per_write(Some(SILENCE))
             .build();
         Self {
-            settings,
+            dialect,
             agent: config.new_agent(),
-            authorities: trusted.len(),
-            keys: Mutex::new(None),
+            authorities,
             bytes: AtomicU64::new(0),
             requests: AtomicU64::new(0),
         }
     }
 
-    /// The settings.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
+    /// How the server is spoken to.
+    pub fn dialect(&self) -> &dyn Dialect {
+        &*self.dialect
     }
 
     /// Bytes of the bodies that were received, and requests that were sent.
@@ -174,13 +150,13 @@ impl Client {
         allowed: &[u16],
         check: impl Fn(Answer) -> Result<T, String>,
     ) -> Result<T, ObjectError> {
-        let target = self.settings.target(call.location);
+        let target = self.dialect.target(call.location);
         if self.authorities == 0 && target.server.starts_with("https:") {
             return Err(no_authorities(&target.server));
         }
         let mut renewed = false;
         let mut last = String::new();
-        let attempts = self.settings.attempts + call.more_attempts;
+        let attempts = self.dialect.attempts() + call.more_attempts;
         for attempt in 0..attempts {
             let answer = self.attempt(call, &target, allowed);
             match answer.and_then(|answer| check(answer).map_err(Failure::Again)) {
@@ -188,13 +164,12 @@ impl Client {
                 Err(Failure::Again(reason)) => last = reason,
                 Err(Failure::Refused(refusal)) if refusal.is_about_keys() && !renewed => {
                     renewed = true;
-                    if !self.settings.provider.can_change() {
-                        return Err(refused(call, refusal));
+                    if !self.dialect.renew() {
+                        return Err(refusal.error(call));
                     }
-                    *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = None;
                     continue;
                 }
-                Err(Failure::Refused(refusal)) => return Err(refused(call, refusal)),
+                Err(Failure::Refused(refusal)) => return Err(refusal.error(call)),
                 Err(Failure::Final(error)) => return Err(error),
             }
             if attempt + 1 < attempts {
@@ -216,8 +191,8 @@ impl Client {
         target: &Target,
         allowed: &[u16],
     ) -> Result<Answer, Failure> {
-        let keys = self.keys().map_err(Failure::Final)?;
-        let request = request(call, target, &self.settings.region, &keys).map_err(|error| {
+        let signed = self.dialect.sign(call, target).map_err(Failure::Final)?;
+        let request = request(call, signed).map_err(|error| {
             Failure::Final(ObjectError::Answer {
                 url: call.location.to_string(),
                 action: call.action,
@@ -256,15 +231,22 @@ impl Client {
             false => Failure::Refused(refusal),
         })
     }
+}
 
-    fn keys(&self) -> Result<Keys, ObjectError> {
-        let mut held = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(keys) = held.as_ref().filter(|keys| keys.are_fresh()) {
-            return Ok(keys.clone());
-        }
-        let keys = self.settings.provider.keys()?;
-        Ok(held.insert(keys).clone())
-    }
+/// TLS with the authorities whose certificates this machine trusts, and their number.
+pub fn trust() -> (TlsConfig, usize) {
+    // A broken file among them costs its own certificates only.
+    let trusted = rustls_native_certs::load_native_certs().certs;
+    let trusted: Vec<_> = trusted
+        .iter()
+        .map(|certificate| Certificate::from_der(certificate).to_owned())
+        .collect();
+    let tls = TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .root_certs(RootCerts::new_with_certs(&trusted))
+        .build();
+    (tls, trusted.len())
 }
 
 /// Waits double; a part of each is random, so that many clients do not come back at once.
@@ -276,115 +258,18 @@ fn wait(attempt: u32) -> Duration {
     wait + wait * part / 1000
 }
 
-fn request<'a>(
-    call: &Call<'a>,
-    target: &Target,
-    region: &str,
-    keys: &Keys,
-) -> Result<http::Request<&'a [u8]>, http::Error> {
-    let time = Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
-    let body_hash = sign::hash(call.body);
-    let mut headers = call.headers.clone();
-    headers.push(("host", target.host.clone()));
-    headers.push(("x-amz-content-sha256", body_hash.clone()));
-    headers.push(("x-amz-date", time.clone()));
-    if let Some(token) = &keys.token {
-        headers.push(("x-amz-security-token", token.0.clone()));
-    }
-    let unsigned = Unsigned {
-        method: call.method,
-        path: &target.path,
-        query: &call.query,
-        headers: &headers,
-        body_hash: &body_hash,
-        time: &time,
-        region,
-    };
-    let authorization = sign::authorization(&unsigned, keys);
-    let query = sign::query(&call.query);
-    let query = match query.is_empty() {
-        true => String::new(),
-        false => format!("?{query}"),
-    };
-    let uri = format!("{}{}{query}", target.server, target.path);
-    let mut request = http::Request::builder().method(call.method).uri(uri);
-    for (name, value) in headers {
+fn request<'c>(
+    call: &Call<'c>,
+    signed: Signed<'c>,
+) -> Result<http::Request<&'c [u8]>, http::Error> {
+    let mut request = http::Request::builder().method(call.method).uri(signed.uri);
+    for (name, value) in signed.headers {
         // The client adds it itself.
         if name != "host" {
             request = request.header(name, value);
         }
     }
-    request
-        .header("authorization", authorization)
-        .body(call.body)
-}
-
-impl Refusal {
-    fn of(answer: &Answer) -> Self {
-        let error = Element::parse(&answer.body);
-        let error = error.filter(|root| root.name() == "Error");
-        let text = |name: &str| {
-            let text = error.as_ref().map_or("", |error| error.text(name));
-            // The texts of a server may go to a terminal.
-            let plain = text.chars().filter(|char| !char.is_control());
-            plain.take(MAX_MESSAGE).collect::<String>()
-        };
-        Self {
-            status: answer.status,
-            code: text("Code"),
-            message: text("Message"),
-            region: answer.header("x-amz-bucket-region").map(ToOwned::to_owned),
-        }
-    }
-
-    /// Errors of the server, and those by which it asks for fewer requests.
-    fn is_temporary(&self) -> bool {
-        let by_code = ["RequestTimeout", "SlowDown", "OperationAborted"];
-        matches!(self.status, 408 | 429 | 500 | 502 | 503 | 504)
-            || by_code.contains(&self.code.as_str())
-    }
-
-    fn is_about_keys(&self) -> bool {
-        ["ExpiredToken", "TokenRefreshRequired", "InvalidToken"].contains(&self.code.as_str())
-    }
-
-    fn hint(&self) -> &'static str {
-        match (self.code.as_str(), self.status) {
-            ("NoSuchKey", _) => "there is no such object; `bigiron triage` takes a prefix",
-            ("NoSuchBucket", _) => "there is no such bucket; check its name and AWS_ENDPOINT_URL",
-            ("NoSuchUpload", _) => "the upload is not there any more",
-            ("ExpiredToken" | "TokenRefreshRequired", _) => {
-                "the credentials have expired; get new ones, and set AWS_ACCESS_KEY_ID, \
-                 AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or write the profile"
-            }
-            ("InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken", _) => {
-                "the credentials are wrong; check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and \
-                 AWS_SESSION_TOKEN, or the profile"
-            }
-            ("RequestTimeTooSkewed", _) => "set the clock of this machine",
-            (
-                "PermanentRedirect"
-                | "AuthorizationHeaderMalformed"
-                | "IllegalLocationConstraintException",
-                _,
-            )
-            | (_, 301 | 307) => "the bucket is in another region; set AWS_REGION to it",
-            (_, 404) => "there is no such object or bucket, or this user may not see it",
-            (_, 401 | 403) => "this user may not do that; change the bucket's policy or the keys",
-            (_, 409) => "the object is being changed; run the command again",
-            _ => "see the server's documentation for this status",
-        }
-    }
-}
-
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "status {} {}", self.status, self.code)?;
-        match self.message.is_empty() {
-            true => Ok(()),
-            false => write!(f, " ({})", self.message),
-        }
-    }
+    request.body(call.body)
 }
 
 /// The error of a machine, such as a capture kernel, that has no certificates of authorities.
@@ -394,21 +279,4 @@ fn no_authorities(server: &str) -> ObjectError {
          certificates of authorities; put the file /etc/ssl/certs/ca-certificates.crt into it, or \
          into its initramfs, or name another one by SSL_CERT_FILE"
     ))
-}
-
-fn refused(call: &Call<'_>, refusal: Refusal) -> ObjectError {
-    let hint = refusal.hint();
-    let message = match refusal.region {
-        Some(region) if refusal.message.is_empty() => format!("the bucket is in {region}"),
-        Some(region) => format!("{}; the bucket is in {region}", refusal.message),
-        None => refusal.message,
-    };
-    ObjectError::Refused {
-        url: call.location.to_string(),
-        action: call.action,
-        status: refusal.status,
-        code: refusal.code,
-        message,
-        hint,
-    }
 }

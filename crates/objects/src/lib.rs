@@ -1,4 +1,4 @@
-//! Objects of S3-compatible storage.
+//! Objects of S3-compatible storage, and of Azure.
 //!
 //! A process that parses a dump must not have the network, and a process that has the network and
 //! the credentials must not parse a dump. So this crate has two halves, which speak over a
@@ -6,13 +6,18 @@
 //! other one. The first half answers for those objects only that were opened before it was
 //! [sealed](Remote::seal).
 
+mod azure;
+mod blocks;
 mod credentials;
+mod dialect;
+mod endpoint;
 mod environment;
 mod error;
 mod http;
 mod location;
 mod object;
 mod protocol;
+mod refusal;
 mod remote;
 mod serve;
 mod settings;
@@ -22,12 +27,12 @@ mod upload;
 mod uploader;
 mod xml;
 
+pub use dialect::Dialect;
 pub use environment::Environment;
 pub use error::ObjectError;
-pub use location::{Location, is_object};
+pub use location::{Location, Scheme, is_object};
 pub use object::{CACHE, CachedObject, Fetch};
 pub use protocol::{CompletedUpload, Usage};
 pub use remote::{Connect, Remote, RemoteObject, RemoteUpload};
 pub use serve::Service;
-pub use settings::Settings;
 pub use store::{Listed, Page, Store};

@@ -80,6 +80,23 @@ impl Service {
         self.store.as_ref().map_err(Clone::clone)
     }
 
+    /// The object or the prefix of this name, if it is of the store's kind.
+    fn location(&self, name: &str) -> Result<Location, ObjectError> {
+        let location: Location = name.parse()?;
+        let scheme = self.store()?.scheme();
+        match location.scheme == scheme {
+            true => Ok(location),
+            false => Err(ObjectError::Location {
+                name: name.to_owned(),
+                reason: format!(
+                    "is of another kind than the {}:// that this command reads as well; give \
+                     objects of one kind",
+                    scheme.name()
+                ),
+            }),
+        }
+    }
+
     /// Makes an object of the latest upload of `location`.
     fn complete(
         &self,
@@ -125,7 +142,7 @@ impl Service {
                 Err(refused())
             }
             Request::Open(name) => {
-                let (object, front) = store.open(&name.parse()?)?;
+                let (object, front) = store.open(&self.location(&name)?)?;
                 let size = object.size;
                 let mut objects = self.objects.write().unwrap_or_else(PoisonError::into_inner);
                 let number = u32::try_from(objects.len()).map_err(|_| refused())?;
@@ -143,7 +160,7 @@ impl Service {
                 Ok((Reply::Bytes, store.read(&object, &(offset..end))?))
             }
             Request::List(prefix, next) => {
-                let prefix: Location = prefix.parse()?;
+                let prefix = self.location(&prefix)?;
                 alone(Reply::Page(store.list(&prefix, next)?))
             }
             Request::Seal => {
@@ -155,7 +172,7 @@ impl Service {
                 alone(Reply::Usage(Usage { bytes, requests }))
             }
             Request::Complete(name, overwrite) => {
-                let completed = self.complete(&name.parse()?, overwrite)?;
+                let completed = self.complete(&self.location(&name)?, overwrite)?;
                 alone(Reply::Completed(completed))
             }
             // Those of a connection.
@@ -180,7 +197,7 @@ impl ConnectionUpload<'_> {
         if is_sealed || self.uploader.is_some() {
             return Err(refused());
         }
-        let location: Location = name.parse()?;
+        let location = self.service.location(name)?;
         let uploader = Uploader::begin(self.service.store()?, &location, overwrite)?;
         self.uploader = Some(uploader);
         self.count(1);

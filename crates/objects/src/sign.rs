@@ -96,7 +96,8 @@ pub fn hash(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 
-fn hmac(key: &[u8], bytes: &[u8]) -> Vec<u8> {
+/// HMAC of SHA-256.
+pub fn hmac(key: &[u8], bytes: &[u8]) -> Vec<u8> {
     // A key of any length is allowed.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else {
         return Vec::new();

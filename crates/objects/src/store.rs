@@ -5,11 +5,12 @@ use std::ops::Range;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::blocks;
+use crate::dialect::{Dialect, dialect_of};
 use crate::environment::Environment;
 use crate::error::ObjectError;
 use crate::http::{Answer, Call, Client};
-use crate::location::Location;
-use crate::settings::Settings;
+use crate::location::{Location, Scheme};
 use crate::xml::Element;
 
 /// Bytes that are read of an object when it is opened.
@@ -52,26 +53,32 @@ pub struct Object {
 #[derive(Debug)]
 pub struct Store {
     client: Client,
+    scheme: Scheme,
 }
 
 impl Store {
-    /// The server that the environment and the profile name.
+    /// The server of objects of this scheme that the environment and the profile name.
     ///
     /// # Errors
     ///
     /// They are wrong, or there are no credentials.
-    pub fn new(environment: &Environment) -> Result<Self, ObjectError> {
-        let client = Client::new(Settings::new(environment)?);
-        Ok(Self { client })
+    pub fn new(environment: &Environment, scheme: Scheme) -> Result<Self, ObjectError> {
+        let client = Client::new(dialect_of(environment, scheme)?);
+        Ok(Self { client, scheme })
     }
 
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The settings.
-    pub fn settings(&self) -> &Settings {
-        self.client.settings()
+    /// The scheme of its objects.
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// How the server is spoken to.
+    pub fn dialect(&self) -> &dyn Dialect {
+        self.client.dialect()
     }
 
     /// Bytes that were received, and requests that were sent.
@@ -170,10 +177,10 @@ impl Store {
     ///
     /// The bucket cannot be listed.
     pub fn list(&self, prefix: &Location, next: Option<String>) -> Result<Page, ObjectError> {
-        let bucket = Location {
-            bucket: prefix.bucket.clone(),
-            key: String::new(),
-        };
+        if self.scheme == Scheme::Azure {
+            return blocks::list(self, prefix, next);
+        }
+        let bucket = prefix.whole_bucket();
         let mut query = vec![
             ("list-type", "2".to_owned()),
             ("prefix", prefix.key.clone()),

@@ -32,7 +32,7 @@ pub struct DumpArguments {
     /// output.
     #[cfg_attr(
         feature = "objects",
-        doc = "\n\nA source, and OUTPUT, may be an object: s3://BUCKET/KEY."
+        doc = "\n\nA source, and OUTPUT, may be an object: s3://BUCKET/KEY, gs://BUCKET/KEY or az://CONTAINER/KEY."
     )]
     #[arg(required = true, num_args = 1.., value_names = ["SOURCE", "OUTPUT"])]
     pub paths: Vec<PathBuf>,

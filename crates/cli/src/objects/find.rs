@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use bigiron_fleet::Found;
-use bigiron_objects::{Location, Page, Remote};
+use bigiron_objects::{Location, Page, Remote, Scheme};
 
 use super::helper;
 
@@ -13,10 +13,19 @@ use super::helper;
 ///
 /// A bucket cannot be listed.
 pub fn find(names: &[String]) -> anyhow::Result<Vec<Found>> {
-    let remote = helper::start()?;
+    let mut remotes: Vec<(Scheme, Remote)> = Vec::new();
     let mut found = Vec::new();
     for name in names {
         let location: Location = name.parse()?;
+        if remotes.iter().all(|(scheme, _)| *scheme != location.scheme) {
+            remotes.push((location.scheme, helper::start(location.scheme)?));
+        }
+        let Some((_, remote)) = remotes
+            .iter()
+            .find(|(scheme, _)| *scheme == location.scheme)
+        else {
+            continue;
+        };
         if !location.key.is_empty() && !location.key.ends_with('/') {
             let page = remote.list(&location, None)?;
             // The shortest key is the first.
@@ -25,11 +34,11 @@ pub fn find(names: &[String]) -> anyhow::Result<Vec<Found>> {
                 .first()
                 .filter(|object| object.key == location.key)
             {
-                found.push(entry(&location.bucket, object)?);
+                found.push(entry(&location, object)?);
                 continue;
             }
         }
-        let objects = list(&remote, &location)?;
+        let objects = list(remote, &location)?;
         if objects.is_empty() {
             // Its row will say that there is none.
             found.push(Found {
@@ -49,10 +58,7 @@ fn list(remote: &Remote, prefix: &Location) -> anyhow::Result<Vec<Found>> {
         "" => String::new(),
         key => format!("{}/", key.trim_end_matches('/')),
     };
-    let prefix = Location {
-        bucket: prefix.bucket.clone(),
-        key,
-    };
+    let prefix = prefix.with_key(&key);
     let (mut found, mut next) = (Vec::new(), None);
     loop {
         let Page {
@@ -60,7 +66,7 @@ fn list(remote: &Remote, prefix: &Location) -> anyhow::Result<Vec<Found>> {
             next: more,
         } = remote.list(&prefix, next.take())?;
         for object in &objects {
-            found.push(entry(&prefix.bucket, object)?);
+            found.push(entry(&prefix, object)?);
         }
         match more {
             Some(more) => next = Some(more),
@@ -69,11 +75,12 @@ fn list(remote: &Remote, prefix: &Location) -> anyhow::Result<Vec<Found>> {
     }
 }
 
-fn entry(bucket: &str, object: &bigiron_objects::Listed) -> anyhow::Result<Found> {
+fn entry(prefix: &Location, object: &bigiron_objects::Listed) -> anyhow::Result<Found> {
+    let path = prefix.with_key(&object.key).to_string();
     Ok(Found {
-        path: format!("s3://{bucket}/{}", object.key),
         bytes: i64::try_from(object.size)
-            .with_context(|| format!("s3://{bucket}/{}: its size is impossible", object.key))?,
+            .with_context(|| format!("{path}: its size is impossible"))?,
         modified: object.modified,
+        path,
     })
 }

@@ -5,6 +5,7 @@
 //! credentials, and no others. It answers for those objects only that were opened before the
 //! other process closed the list, and it ends when that process has ended.
 
+use std::ffi::OsString;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,14 +17,14 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::Context;
-use bigiron_objects::{Connect, Environment, Remote, Service, Store};
+use bigiron_objects::{Connect, Environment, Remote, Scheme, Service, Store};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use crate::errors::FAILED;
 use crate::passing::{receive, send};
 use crate::sandbox::{self, Needs};
 
-/// Leading arguments of the helper process.
+/// Leading arguments of the helper process; the scheme of its objects follows.
 pub const HELPER: [&str; 2] = ["object", "helper"];
 /// The message that comes with a new connection.
 const CONNECTION: u8 = b'c';
@@ -51,18 +52,19 @@ impl Connect for Control {
     }
 }
 
-/// Starts the helper.
+/// Starts the helper, for objects of one scheme.
 ///
 /// # Errors
 ///
 /// The program cannot be started.
-pub fn start() -> anyhow::Result<Remote> {
+pub fn start(scheme: Scheme) -> anyhow::Result<Remote> {
     let (flags, kind) = (SocketFlags::CLOEXEC, SocketType::SEQPACKET);
     let pair = socketpair(AddressFamily::UNIX, kind, flags, None);
     let cannot_start = "cannot start the process that has the network";
     let (socket, theirs) = pair.context(cannot_start)?;
     Command::new("/proc/self/exe")
         .args(HELPER)
+        .arg(scheme.name())
         .stdin(theirs)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -74,13 +76,17 @@ pub fn start() -> anyhow::Result<Remote> {
 }
 
 /// Runs the helper process; returns its exit code.
-pub fn run() -> u8 {
-    let store = Store::new(&Environment::of_process());
+pub fn run(arguments: &[OsString]) -> u8 {
+    let name = arguments.first().and_then(|name| name.to_str());
+    let Some(scheme) = name.and_then(Scheme::named) else {
+        return FAILED;
+    };
+    let store = Store::new(&Environment::of_process(), scheme);
     let mut files: Vec<PathBuf> = RESOLVER.iter().map(PathBuf::from).collect();
     if let Ok(store) = &store {
-        files.extend_from_slice(store.settings().directories());
+        files.extend_from_slice(store.dialect().directories());
         // The C library loads what it resolves names with, which it cannot do later.
-        let host = store.settings().host();
+        let host = store.dialect().host();
         let _ = match host.contains(':') {
             true => host.to_socket_addrs().map(|_| ()),
             false => (host.as_str(), PORT).to_socket_addrs().map(|_| ()),

@@ -69,7 +69,8 @@ pub fn open(paths: &[PathBuf]) -> anyhow::Result<Objects> {
             Ok(name.parse()?)
         })
         .collect::<anyhow::Result<_>>()?;
-    let remote = Arc::new(helper::start()?);
+    let first = locations.first().context("no object is named")?;
+    let remote = Arc::new(helper::start(first.scheme)?);
     let parts = locations.iter().zip(paths);
     let parts = parts.map(|(location, path)| Ok((remote.open(location)?, path.clone())));
     let parts = parts.collect::<anyhow::Result<_>>()?;

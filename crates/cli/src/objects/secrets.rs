@@ -3,7 +3,14 @@
 use std::ffi::CStr;
 
 /// Variables whose values sign requests.
-const SECRETS: [&CStr; 2] = [c"AWS_SECRET_ACCESS_KEY", c"AWS_SESSION_TOKEN"];
+const SECRETS: [&CStr; 6] = [
+    c"AWS_SECRET_ACCESS_KEY",
+    c"AWS_SESSION_TOKEN",
+    c"AWS_CONTAINER_AUTHORIZATION_TOKEN",
+    c"AZURE_STORAGE_KEY",
+    c"AZURE_STORAGE_SAS_TOKEN",
+    c"AZURE_STORAGE_CONNECTION_STRING",
+];
 
 /// Overwrites the values of the secret variables in this process. The helper, which was started
 /// before, has its own copy.

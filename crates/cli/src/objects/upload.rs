@@ -24,7 +24,7 @@ struct Upload {
 pub fn taker(path: &Path, overwrite: bool) -> anyhow::Result<NamedTaker> {
     let location = location(path)?;
     let begin = move || -> io::Result<Box<dyn Taker>> {
-        let remote = Arc::new(helper::start().map_err(io::Error::other)?);
+        let remote = Arc::new(helper::start(location.scheme).map_err(io::Error::other)?);
         let upload = remote.upload(&location, overwrite);
         Ok(Box::new(Upload {
             upload: upload.map_err(io::Error::other)?,
@@ -41,7 +41,7 @@ pub fn taker(path: &Path, overwrite: bool) -> anyhow::Result<NamedTaker> {
 /// There is no such upload, or there is such an object.
 pub fn complete(path: &Path, overwrite: bool) -> anyhow::Result<CompletedUpload> {
     let location = location(path)?;
-    Ok(helper::start()?.complete(&location, overwrite)?)
+    Ok(helper::start(location.scheme)?.complete(&location, overwrite)?)
 }
 
 fn location(path: &Path) -> anyhow::Result<Location> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::ask::Ask;
 use super::{Keys, Secret};
 use crate::environment::Environment;
 use crate::error::ObjectError;
@@ -13,18 +14,16 @@ const ENDPOINT: &str = "http://169.254.169.254";
 const TOKEN_SECONDS: &str = "21600";
 /// The service is in the machine's host, and answers at once or not at all.
 const TIMEOUT: Duration = Duration::from_secs(2);
-const ATTEMPTS: u32 = 2;
-const MAX_ANSWER: u64 = 64 << 10;
 const ROLES: &str = "/latest/meta-data/iam/security-credentials/";
 
 /// The metadata service.
 #[derive(Clone, Debug)]
 pub struct Machine {
     endpoint: String,
-    agent: ureq::Agent,
+    ask: Ask,
 }
 
-/// The answer that has the keys.
+/// The answer that has the keys, of this service and of that of containers.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Answer {
@@ -34,22 +33,27 @@ struct Answer {
     expiration: String,
 }
 
+/// Reads an answer that has keys; `None` if it has none.
+pub fn keys_in(answer: &str) -> Option<Keys> {
+    let answer: Answer = serde_json::from_str(answer).ok()?;
+    Some(Keys {
+        id: answer.access_key_id,
+        secret: Secret(answer.secret_access_key),
+        token: Some(Secret(answer.token)),
+        expires: answer.expiration.parse().ok(),
+    })
+}
+
 impl Machine {
     /// The service at its usual address, or where the environment says.
     pub fn new(environment: &Environment) -> Self {
         let endpoint = environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT");
-        let config = ureq::Agent::config_builder()
-            .http_status_as_error(true)
-            .max_redirects(0)
-            .proxy(None)
-            .timeout_global(Some(TIMEOUT))
-            .build();
         Self {
             endpoint: endpoint
                 .unwrap_or(ENDPOINT)
                 .trim_end_matches('/')
                 .to_owned(),
-            agent: config.new_agent(),
+            ask: Ask::nearby(TIMEOUT),
         }
     }
 
@@ -71,14 +75,7 @@ impl Machine {
         }
         let path = format!("{ROLES}{}", crate::sign::encode(role, true));
         let answer = self.get(&path, &token).map_err(error)?;
-        let answer: Answer = serde_json::from_str(&answer)
-            .map_err(|_| error("its answer has no keys".to_owned()))?;
-        Ok(Keys {
-            id: answer.access_key_id,
-            secret: Secret(answer.secret_access_key),
-            token: Some(Secret(answer.token)),
-            expires: answer.expiration.parse().ok(),
-        })
+        keys_in(&answer).ok_or_else(|| error("its answer has no keys".to_owned()))
     }
 
     /// The region of the machine, if it has such a service.
@@ -91,37 +88,14 @@ impl Machine {
     }
 
     fn token(&self) -> Result<String, String> {
-        attempts(|| {
-            self.agent
-                .put(format!("{}/latest/api/token", self.endpoint))
-                .header("X-aws-ec2-metadata-token-ttl-seconds", TOKEN_SECONDS)
-                .send_empty()
-        })
+        let url = format!("{}/latest/api/token", self.endpoint);
+        let headers = [("x-aws-ec2-metadata-token-ttl-seconds", TOKEN_SECONDS)];
+        self.ask.send("PUT", &url, &headers, "")
     }
 
     fn get(&self, path: &str, token: &str) -> Result<String, String> {
-        attempts(|| {
-            self.agent
-                .get(format!("{}{path}", self.endpoint))
-                .header("X-aws-ec2-metadata-token", token)
-                .call()
-        })
+        let url = format!("{}{path}", self.endpoint);
+        let headers = [("x-aws-ec2-metadata-token", token)];
+        self.ask.send("GET", &url, &headers, "")
     }
-}
-
-fn attempts(
-    ask: impl Fn() -> Result<ureq::http::Response<ureq::Body>, ureq::Error>,
-) -> Result<String, String> {
-    let mut last = String::new();
-    for _ in 0..ATTEMPTS {
-        let text = ask().and_then(|mut answer| {
-            let body = answer.body_mut().with_config();
-            body.limit(MAX_ANSWER).read_to_string()
-        });
-        match text {
-            Ok(text) => return Ok(text),
-            Err(error) => last = error.to_string(),
-        }
-    }
-    Err(last)
 }

@@ -39,7 +39,7 @@ pub struct TriageArguments {
     #[command(subcommand)]
     command: Option<TriageCommand>,
     /// Dumps and text logs: files, all parts of a split or striped dump separated by commas,
-    /// directories, which are searched at any depth, and s3://BUCKET/PREFIX
+    /// directories, which are searched at any depth, and s3://BUCKET/PREFIX (also gs://, az://)
     #[arg(required_unless_present = "files_from", value_name = "SOURCE")]
     dumps: Vec<PathBuf>,
     /// Read further sources from this file, or from standard input for -: one in a line
@@ -139,7 +139,8 @@ fn find(sources: Vec<PathBuf>) -> anyhow::Result<Vec<Found>> {
     // Several objects of one dump are read as they are named.
     let is_prefix = |source: &PathBuf| {
         let name = source.to_str();
-        objects::is_object(source) && name.is_some_and(|name| !name.contains(",s3://"))
+        let has_several = |name: &str| name.split(',').skip(1).any(bigiron_objects::is_object);
+        objects::is_object(source) && name.is_some_and(|name| !has_several(name))
     };
     let (prefixes, sources): (Vec<_>, Vec<_>) = sources.into_iter().partition(is_prefix);
     let (mut found, warnings) = bigiron_fleet::find(&sources);
