@@ -35,7 +35,7 @@ def _hash(case: Case, caller: str) -> str:
 
 
 def dump(case: Case, series: str, caller: str = "thread") -> Path:
-    """Returns the directory with the dump of a situation, `vmcore`, and `console.log`; makes it if necessary."""
+    """Returns the directory with the dump of a situation, `vmcore`, `console.log` and `faults.ko.debug`; makes it if necessary."""
     kernel = kernels.get(series, flavour=case.flavours.get(series, ""))
     caller = case.caller or caller
     name = f"{case.name}-{caller}"
@@ -108,6 +108,7 @@ def _run(case: Case, kernel: Kernel, caller: str, made: Path, work: Path, accel:
         _wait(machine, case)
         time.sleep(case.settle)
         machine.monitor("dump-guest-memory", paging=False, protocol=f"file:{made / 'vmcore'}")
+        shutil.copy(work / "faults.ko.debug", made)
         (made / "console.log").write_text(machine.console())
 
 

@@ -31,7 +31,7 @@ def get(kernel: Kernel) -> Path:
 
 
 def build_module(kernel: Kernel, source: Path, work: Path) -> bytes:
-    """Builds the module whose Makefile is in `source`, in a copy below `work`."""
+    """Builds the module whose Makefile is in `source`, in a copy below `work`; leaves it with debug information in `work`."""
     tools.need("make", "gcc")
     tree = get(kernel) / "usr" / "src"
     (common,) = tree.glob("linux-headers-*-common")
@@ -43,5 +43,6 @@ def build_module(kernel: Kernel, source: Path, work: Path) -> bytes:
     options = ["CC=gcc", "CONFIG_DEBUG_INFO_BTF_MODULES="]
     tools.run(["make", "-s", "-C", common, f"O={flavour}", f"M={copy}", *options, "modules"])
     (module,) = copy.glob("*.ko")
+    shutil.copy(module, work / f"{module.name}.debug")
     tools.run(["strip", "--strip-debug", module])
     return module.read_bytes()

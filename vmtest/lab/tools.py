@@ -27,6 +27,8 @@ PACKAGE_OF = {
     "s390x-linux-gnu-gcc": "gcc-s390x-linux-gnu libc6-dev-s390x-cross",
     "riscv64-linux-gnu-gcc": "gcc-riscv64-linux-gnu libc6-dev-riscv64-cross",
     "readelf": "binutils",
+    "eu-addr2line": "elfutils",
+    "debuginfod": "debuginfod",
     "mke2fs": "e2fsprogs",
     "mkfs.xfs": "xfsprogs",
     "dpkg-deb": "dpkg",

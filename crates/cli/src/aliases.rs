@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 #[cfg(feature = "hotplug")]
 use crate::commands::cpu;
 use crate::commands::dmesg;
+#[cfg(feature = "inspect")]
+use crate::debug_info;
 #[cfg(feature = "mount")]
 use crate::fuse;
 #[cfg(feature = "objects")]
@@ -23,6 +25,7 @@ enum Name {
     /// Leading arguments of a helper process that the program starts.
     #[cfg(any(
         feature = "hotplug",
+        feature = "inspect",
         feature = "memory",
         feature = "mount",
         feature = "objects"
@@ -58,6 +61,11 @@ const ALIASES: &[Alias] = &[
     Alias {
         name: Name::Arguments(&objects::helper::HELPER),
         run: |_, arguments| objects::helper::run(&arguments),
+    },
+    #[cfg(feature = "inspect")]
+    Alias {
+        name: Name::Arguments(&debug_info::helper::HELPER),
+        run: |_, arguments| debug_info::helper::run(arguments),
     },
     Alias {
         name: Name::Program("vmcore-dmesg"),

@@ -7,6 +7,8 @@ mod background;
 mod bus_error;
 mod command_line;
 mod commands;
+#[cfg(feature = "inspect")]
+mod debug_info;
 mod domain;
 mod erase;
 mod errors;
@@ -17,7 +19,7 @@ mod memory_limit;
 #[cfg(feature = "objects")]
 mod objects;
 mod online_cpus;
-#[cfg(any(feature = "mount", feature = "objects"))]
+#[cfg(any(feature = "inspect", feature = "objects"))]
 mod passing;
 #[cfg(feature = "plan")]
 mod plan;
@@ -27,6 +29,8 @@ mod ram_dump;
 #[cfg(feature = "report")]
 mod report;
 mod report_first;
+#[cfg(any(feature = "inspect", feature = "objects"))]
+mod resolver;
 mod rules;
 mod sandbox;
 mod savecore;

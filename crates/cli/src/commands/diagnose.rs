@@ -6,10 +6,11 @@ use std::process::ExitCode;
 
 use bigiron_helpers::Stop;
 use bigiron_inspect::diagnose::WEIGHTY;
-use bigiron_inspect::{Diagnosis, Finding, Program};
+use bigiron_inspect::{Diagnosis, Finding, Program, SourceLines};
 use clap::Args;
 
 use crate::arguments::SourceArguments;
+use crate::debug_info::DebugInfoArguments;
 use crate::sandbox::Needs;
 use crate::source::Reading;
 use crate::tell::{on_one_line, print};
@@ -17,6 +18,8 @@ use crate::timeout;
 
 /// Seconds after which the search ends, without `--timeout`.
 const SECONDS: NonZeroU32 = NonZeroU32::new(60).unwrap();
+/// The same with `--debuginfod`: debug information of a kernel has hundreds of megabytes.
+const SECONDS_WITH_SERVERS: NonZeroU32 = NonZeroU32::new(600).unwrap();
 
 /// `bigiron diagnose`.
 #[derive(Debug, Args)]
@@ -28,6 +31,9 @@ pub struct DiagnoseArguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Where source lines come from.
+    #[command(flatten)]
+    debug_info: DebugInfoArguments,
     /// Options for reading the source.
     #[command(flatten)]
     source: SourceArguments,
@@ -38,24 +44,35 @@ Each finding says what was found, where, how sure it is and why, and which comma
 first. Only what is in the dump counts: if that explains nothing, nothing is found. No debug symbols are needed, and a \
 dump of level 31 suffices.
 
-Without --timeout, the search ends after 60 seconds. What was found until then is printed, and the exit status is 124.
+The source line of the instruction that failed comes from debug information, if that is found by build id: in \
+--debug-info, /usr/lib/debug, /boot, /lib/modules and debuginfod's cache.
+
+Without --timeout, the search ends after 60 seconds, or 600 with --debuginfod. What was found until then is printed, and the exit status is 124.
 
 Examples:
   bigiron diagnose vmcore
+  bigiron diagnose --debug-info ./vmlinux vmcore
   bigiron diagnose --json vmcore | jq '.findings[0]'";
 
 /// Searches a dump, and prints what was found.
 pub fn run(arguments: &DiagnoseArguments) -> anyhow::Result<ExitCode> {
     let mut options = arguments.source.clone();
-    options.reader.time.timeout.get_or_insert(SECONDS);
-    let opened = Reading::open(&arguments.dump, &options)?.parse(&Needs::Nothing)?;
+    let seconds = match arguments.debug_info.asks_servers() {
+        true => SECONDS_WITH_SERVERS,
+        false => SECONDS,
+    };
+    options.reader.time.timeout.get_or_insert(seconds);
     let stop = Stop::new();
+    let debug_files = arguments.debug_info.start(&stop)?;
+    let opened = Reading::open(&arguments.dump, &options)?.parse(&Needs::Nothing)?;
     timeout::stop_with(&stop);
     opened.with_kernel(|kernel| {
-        let found = Diagnosis::of(&Program::open(kernel)?, &stop);
+        let program = Program::open(kernel)?;
+        let mut found = Diagnosis::of(&program, &stop);
+        found.add_source_lines(&program, &SourceLines::new(&debug_files), &stop);
         print(&match arguments.json {
             true => serde_json::to_string_pretty(&found.told())? + "\n",
-            false => text(&found),
+            false => text(&found, arguments.debug_info.is_given()),
         })?;
         Ok(match found.complete {
             true => ExitCode::SUCCESS,
@@ -64,7 +81,8 @@ pub fn run(arguments: &DiagnoseArguments) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn text(found: &Diagnosis) -> String {
+/// Formats the findings; with `asked`, why source lines are missing as well.
+fn text(found: &Diagnosis, asked: bool) -> String {
     let mut lines = Vec::new();
     if !found.is_weighty() {
         lines.push("nothing found that explains why the machine stopped".to_owned());
@@ -84,6 +102,8 @@ fn text(found: &Diagnosis) -> String {
             skipped.finding, skipped.reason
         ));
     }
+    let reasons = found.no_source.iter().filter(|_| asked);
+    lines.extend(reasons.map(|reason| format!("no source line: {reason}")));
     if !found.complete {
         lines.push("the time ran out before the end of the search".into());
     }
@@ -109,6 +129,8 @@ fn show(number: usize, finding: &Finding, lines: &mut Vec<String>) {
         let cpus: Vec<String> = finding.cpus.iter().map(ToString::to_string).collect();
         lines.push(format!("   CPU     {}", cpus.join(", ")));
     }
+    let source = finding.source.iter();
+    lines.extend(source.map(|line| format!("   source  {line}")));
     let tasks = finding.tasks.iter();
     lines.extend(
         tasks.map(|task| format!("   task    {task}, {}, at {}", task.state, task.address)),

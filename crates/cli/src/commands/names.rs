@@ -5,13 +5,15 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use bigiron_format::VirtAddr;
-use bigiron_inspect::{Definition, Field, Kind, Located, Program};
+use bigiron_helpers::Stop;
+use bigiron_inspect::{Definition, Field, Kind, Located, Program, SourceLine, SourceLines};
 use clap::Args;
 use serde::Serialize;
 
 use crate::arguments::SourceArguments;
+use crate::debug_info::DebugInfoArguments;
 use crate::source;
-use crate::tell::{print, tell};
+use crate::tell::{on_one_line, print, tell};
 
 /// `bigiron sym`.
 #[derive(Debug, Args)]
@@ -25,6 +27,12 @@ pub struct SymbolArguments {
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
+    /// Print source files and lines as well, from debug information
+    #[arg(long)]
+    lines: bool,
+    /// Where source lines come from.
+    #[command(flatten)]
+    debug_info: DebugInfoArguments,
     /// Options for reading the source.
     #[command(flatten)]
     source: SourceArguments,
@@ -34,11 +42,15 @@ const SYMBOL_HELP: &str = "\
 Symbols come from the kernel's own table in the dump, kallsyms, which VMCOREINFO names since Linux 6.0. A \
 symbol of a module is followed by [MODULE]. Letters are those of nm(1).
 
+Debug information for --lines is found by build id, in --debug-info, /usr/lib/debug, /boot, /lib/modules and \
+debuginfod's cache. A function that was inlined comes before the one that it was inlined into.
+
 Exit status: 0 all symbols were found; 1 at least one was not.
 
 Examples:
   bigiron sym vmcore init_task
   bigiron sym vmcore ffffffff81201234 schedule+0x40
+  bigiron sym --lines vmcore schedule+0x40
   bigiron sym vmcore virtblk_probe";
 
 /// `bigiron type`.
@@ -79,6 +91,8 @@ struct JsonSymbol<'a> {
     offset: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     module: Option<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    source: Vec<SourceLine>,
 }
 
 /// A type as JSON.
@@ -93,13 +107,22 @@ struct JsonType<'a> {
 /// Prints the requested symbols.
 pub fn symbols(arguments: &SymbolArguments) -> anyhow::Result<()> {
     let parts = source::parts_of(&arguments.dump);
+    let debug_files = match arguments.lines {
+        true => Some(arguments.debug_info.start(&Stop::new())?),
+        false => None,
+    };
     source::with_kernel(&parts, &arguments.source, |kernel| {
         let program = Program::open_symbols(kernel)?;
+        let lines = debug_files.as_ref().map(|files| SourceLines::new(files));
         let mut missing = false;
         for wanted in &arguments.wanted {
             let found = find(&program, wanted);
             for located in &found {
-                print(&line(located, arguments.json)?)?;
+                let source = match &lines {
+                    Some(lines) => source_of(&program, lines, located),
+                    None => Vec::new(),
+                };
+                print(&line(located, source, arguments.json)?)?;
             }
             if found.is_empty() {
                 tell!("bigiron: {wanted}: not found in the kernel or its modules");
@@ -195,7 +218,18 @@ fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
 }
 
-fn line(found: &Located, json: bool) -> anyhow::Result<String> {
+/// Returns the source lines of a symbol; says why there are none.
+fn source_of(program: &Program, lines: &SourceLines, found: &Located) -> Vec<SourceLine> {
+    let address = found.symbol.address.0.wrapping_add(found.offset);
+    lines
+        .at(program, VirtAddr(address))
+        .unwrap_or_else(|reason| {
+            tell!("bigiron: {found}: no source line: {reason}");
+            Vec::new()
+        })
+}
+
+fn line(found: &Located, source: Vec<SourceLine>, json: bool) -> anyhow::Result<String> {
     let (symbol, offset) = (found.symbol, found.offset);
     let address = format!("{:016x}", symbol.address.0.wrapping_add(offset));
     let (name, kind) = (symbol.name, symbol.kind);
@@ -206,10 +240,15 @@ fn line(found: &Located, json: bool) -> anyhow::Result<String> {
             kind,
             offset,
             module: found.module,
+            source,
         };
         return Ok(serde_json::to_string(&object)? + "\n");
     }
-    Ok(format!("{address} ({kind}) {found}\n"))
+    let mut text = format!("{address} ({kind}) {found}\n");
+    for line in &source {
+        let _ = writeln!(text, "  {}", on_one_line(&line.to_string()));
+    }
+    Ok(text)
 }
 
 /// Formats a definition in C syntax, with the offset of each member.

@@ -7,7 +7,6 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::net::ToSocketAddrs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -22,25 +21,13 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use crate::errors::FAILED;
 use crate::passing::{receive, send};
+use crate::resolver;
 use crate::sandbox::{self, Needs};
 
 /// Leading arguments of the helper process; the scheme of its objects follows.
 pub const HELPER: [&str; 2] = ["object", "helper"];
 /// The message that comes with a new connection.
 const CONNECTION: u8 = b'c';
-/// The port with which a name is looked up; any will do.
-const PORT: u16 = 443;
-/// Files by which the C library resolves names.
-const RESOLVER: [&str; 7] = [
-    "/etc/resolv.conf",
-    "/etc/hosts",
-    "/etc/nsswitch.conf",
-    "/etc/gai.conf",
-    "/etc/host.conf",
-    "/etc/services",
-    "/run/systemd/resolve",
-];
-
 /// The socket over which the helper receives connections.
 struct Control(OwnedFd);
 
@@ -82,15 +69,10 @@ pub fn run(arguments: &[OsString]) -> u8 {
         return FAILED;
     };
     let store = Store::new(&Environment::of_process(), scheme);
-    let mut files: Vec<PathBuf> = RESOLVER.iter().map(PathBuf::from).collect();
+    let mut files: Vec<PathBuf> = resolver::FILES.iter().map(PathBuf::from).collect();
     if let Ok(store) = &store {
         files.extend_from_slice(store.dialect().directories());
-        // The C library loads what it resolves names with, which it cannot do later.
-        let host = store.dialect().host();
-        let _ = match host.contains(':') {
-            true => host.to_socket_addrs().map(|_| ()),
-            false => (host.as_str(), PORT).to_socket_addrs().map(|_| ()),
-        };
+        resolver::load(&store.dialect().host());
     }
     sandbox::enter(&Needs::Network(&files));
     match answer(&Arc::new(Service::new(store))) {

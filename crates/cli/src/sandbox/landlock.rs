@@ -18,10 +18,10 @@ const FUSE: &str = "/dev/fuse";
 pub fn enter(needs: &Needs<'_>) -> Result<(), RulesetError> {
     let mut rules = Ruleset::default()
         .handle_access(AccessFs::from_all(VERSION))?
-        .handle_access(match needs.network() {
+        .handle_access(match needs.has_network() {
             // Servers may be at any port.
-            Some(_) => AccessNet::BindTcp.into(),
-            None => AccessNet::from_all(VERSION),
+            true => AccessNet::BindTcp.into(),
+            false => AccessNet::from_all(VERSION),
         })?
         .scope(Scope::from_all(VERSION))?
         .create()?;
@@ -34,7 +34,13 @@ pub fn enter(needs: &Needs<'_>) -> Result<(), RulesetError> {
         let serve = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
         rules = allow(rules, Path::new(FUSE), serve)?;
     }
-    for path in needs.network().unwrap_or_default() {
+    if let Some(directory) = needs.keeps() {
+        let read = AccessFs::ReadFile | AccessFs::ReadDir;
+        let write = AccessFs::WriteFile | AccessFs::RemoveFile | AccessFs::Refer;
+        let make = AccessFs::MakeReg | AccessFs::MakeDir;
+        rules = allow(rules, directory, read | write | make)?;
+    }
+    for path in needs.reads() {
         let read = match path.is_dir() {
             true => AccessFs::ReadFile | AccessFs::ReadDir,
             false => AccessFs::ReadFile.into(),

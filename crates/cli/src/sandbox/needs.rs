@@ -21,6 +21,15 @@ pub enum Needs<'a> {
     /// Connecting to servers, and reading these files, or those in these directories.
     #[cfg(feature = "objects")]
     Network(&'a [std::path::PathBuf]),
+    /// Reading the files in these directories. If it may keep what servers send in a directory,
+    /// connecting to them, and writing there.
+    #[cfg(feature = "inspect")]
+    DebugInfo {
+        /// What is read.
+        reads: &'a [std::path::PathBuf],
+        /// What is written.
+        keeps: Option<&'a Path>,
+    },
 }
 
 #[cfg(feature = "sandbox")]
@@ -41,12 +50,32 @@ impl Needs<'_> {
         false
     }
 
-    /// What is read, if servers are connected to.
-    pub(super) fn network(&self) -> Option<&[std::path::PathBuf]> {
+    /// The files and directories that are read.
+    pub(super) fn reads(&self) -> &[std::path::PathBuf] {
         match self {
             #[cfg(feature = "objects")]
-            Self::Network(files) => Some(files),
+            Self::Network(files) => files,
+            #[cfg(feature = "inspect")]
+            Self::DebugInfo { reads, .. } => reads,
+            _ => &[],
+        }
+    }
+
+    /// The directory that is written to.
+    pub(super) fn keeps(&self) -> Option<&Path> {
+        match self {
+            #[cfg(feature = "inspect")]
+            Self::DebugInfo { keeps, .. } => *keeps,
             _ => None,
+        }
+    }
+
+    /// True if servers are connected to.
+    pub(super) fn has_network(&self) -> bool {
+        match self {
+            #[cfg(feature = "objects")]
+            Self::Network(_) => true,
+            _ => self.keeps().is_some(),
         }
     }
 }

@@ -68,7 +68,6 @@ const NEVER: &[libc::c_long] = &[
     libc::SYS_openat2,
     libc::SYS_name_to_handle_at,
     libc::SYS_open_by_handle_at,
-    libc::SYS_mkdirat,
     libc::SYS_mknodat,
     libc::SYS_symlinkat,
     libc::SYS_truncate,
@@ -131,7 +130,6 @@ const CONNECT: &[libc::c_long] = &[libc::SYS_socket, libc::SYS_connect];
 const NEVER_OLD: &[libc::c_long] = &[
     libc::SYS_fork,
     libc::SYS_vfork,
-    libc::SYS_mkdir,
     libc::SYS_rmdir,
     libc::SYS_mknod,
     libc::SYS_symlink,
@@ -149,6 +147,12 @@ const NEVER_OLD: &[libc::c_long] = &[
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const NEVER_OLD: &[libc::c_long] = &[];
+
+/// Calls that make a directory.
+#[cfg(target_arch = "x86_64")]
+const DIRECTORY: &[libc::c_long] = &[libc::SYS_mkdirat, libc::SYS_mkdir];
+#[cfg(not(target_arch = "x86_64"))]
+const DIRECTORY: &[libc::c_long] = &[libc::SYS_mkdirat];
 
 /// Calls that open a file, with the index of the flags.
 #[cfg(target_arch = "x86_64")]
@@ -201,14 +205,20 @@ fn rules(needs: &Needs<'_>) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendEr
     for call in NEVER.iter().chain(NEVER_OLD) {
         rules.insert(*call, Vec::new());
     }
-    if needs.network().is_none() {
+    if !needs.has_network() {
         for call in CONNECT {
             rules.insert(*call, Vec::new());
         }
     }
-    // Landlock decides what may be opened for FUSE.
-    for (call, flags) in OPEN.iter().filter(|_| !needs.has_fuse()) {
-        let reads = needs.output().is_some() || needs.network().is_some();
+    let keeps = needs.keeps().is_some();
+    if !keeps {
+        for call in DIRECTORY {
+            rules.insert(*call, Vec::new());
+        }
+    }
+    // Landlock decides what may be opened for FUSE, and where something may be kept.
+    for (call, flags) in OPEN.iter().filter(|_| !needs.has_fuse() && !keeps) {
+        let reads = needs.output().is_some() || !needs.reads().is_empty();
         let denied = match reads {
             false => Vec::new(),
             // Only for reading, and what Landlock allows: the directory of the output, to sync
@@ -220,7 +230,7 @@ fn rules(needs: &Needs<'_>) -> Result<BTreeMap<i64, Vec<SeccompRule>>, BackendEr
         };
         rules.insert(*call, denied);
     }
-    if needs.output().is_none() {
+    if needs.output().is_none() && !keeps {
         for call in NAME {
             rules.insert(*call, Vec::new());
         }

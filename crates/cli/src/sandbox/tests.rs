@@ -54,6 +54,18 @@ fn helper_with_the_network_connects_and_reads_only_its_files() {
     run_confined("network");
 }
 
+#[cfg(feature = "inspect")]
+#[test]
+fn finder_of_debug_information_reads_its_folders_and_connects_to_nothing() {
+    run_confined("folders");
+}
+
+#[cfg(feature = "inspect")]
+#[test]
+fn finder_with_servers_connects_and_writes_into_the_cache_alone() {
+    run_confined("servers");
+}
+
 /// Does nothing unless started by [`run_confined`].
 #[test]
 fn confined_process() {
@@ -67,15 +79,24 @@ fn confined_process() {
         .unwrap();
     let final_name = at("out");
     let how = std::env::var("HOW").unwrap();
-    let (is_writer, has_network) = (how == "writer", how == "network");
+    let (is_writer, keeps) = (how == "writer", how == "servers");
+    let has_network = keeps || how == "network";
+    let reads = has_network || how == "folders";
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
-    #[cfg(feature = "objects")]
+    #[cfg(any(feature = "inspect", feature = "objects"))]
     let public = [at("public")];
+    #[cfg(feature = "inspect")]
+    let cache = at("elsewhere");
     enter(&match how.as_str() {
         "writer" => Needs::Output(&final_name),
         #[cfg(feature = "objects")]
         "network" => Needs::Network(&public),
+        #[cfg(feature = "inspect")]
+        "folders" | "servers" => Needs::DebugInfo {
+            reads: &public,
+            keeps: keeps.then_some(cache.as_path()),
+        },
         _ => Needs::Nothing,
     });
     // What an open file and threads allow stays possible.
@@ -91,7 +112,11 @@ fn confined_process() {
     let connected = TcpStream::connect(address);
     assert_eq!(connected.is_ok(), has_network, "{connected:?}");
     let read = fs::read(at("public"));
-    assert_eq!(read.is_ok(), has_network, "{read:?}");
+    assert_eq!(read.is_ok(), reads, "{read:?}");
+    let kept = fs::create_dir(at("elsewhere/new"))
+        .and_then(|()| fs::write(at("elsewhere/new/file"), "kept"))
+        .and_then(|()| fs::rename(at("elsewhere/new/file"), at("elsewhere/file")));
+    assert_eq!(kept.is_ok(), keeps, "{kept:?}");
     println!("tried");
 }
 

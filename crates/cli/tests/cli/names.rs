@@ -29,6 +29,29 @@ fn symbol_is_resolved_to_its_address_and_back() {
 }
 
 #[test]
+fn missing_debug_information_is_named_and_the_symbol_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let vmcore = sample::unpack(directory.path());
+    let vmcore = arg(&vmcore);
+    let empty = arg(directory.path());
+    let options = ["sym", "--lines", "--debug-info", empty, vmcore];
+    let shown = run(&[&options[..], &["schedule"]].concat()).code(0);
+    let shown = shown.says(&["schedule: no source line: no debug information of the kernel"]);
+    assert!(shown.text().ends_with("(T) schedule\n"));
+    let options = [
+        "sym",
+        "--lines",
+        "--debug-info",
+        "/no/such/place",
+        vmcore,
+        "schedule",
+    ];
+    run(&options)
+        .code(1)
+        .says(&["--debug-info /no/such/place: No such file"]);
+}
+
+#[test]
 fn type_is_printed_with_the_offsets_of_its_members() {
     let directory = tempfile::tempdir().unwrap();
     let vmcore = sample::unpack(directory.path());

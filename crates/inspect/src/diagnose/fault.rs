@@ -6,7 +6,7 @@ use super::failed_instruction;
 use super::finding::Finding;
 use super::log::LogLines;
 use crate::crash::Event;
-use crate::instruction::{Failed, Instruction, Registers};
+use crate::instruction::{Failed, Instruction, Registers, address_of};
 use crate::program::Program;
 use crate::slab_object::{SlabObject, SlabObjects};
 use crate::tasks::{Task, Tasks};
@@ -97,6 +97,8 @@ impl Fault {
     /// Adds what is known of the fault to a finding.
     pub fn describe(&self, program: &Program, mut finding: Finding) -> Finding {
         finding = finding.because(format!("the log: {}", self.message));
+        let place = self.instruction.as_deref();
+        finding.failed_at = place.and_then(|place| address_of(program, place));
         if let Some(instruction) = self.failed(program) {
             finding = failed_instruction::describe(program, finding, instruction);
         }

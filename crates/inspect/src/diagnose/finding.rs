@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::instruction::Instruction;
 use crate::json::hexadecimal;
 use crate::program::Program;
+use crate::source_lines::SourceLine;
 use crate::waits::TaskName;
 
 /// Findings of at least this weight explain why a machine stopped; others are remarks.
@@ -71,6 +72,12 @@ pub struct Finding {
     /// The instruction that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instruction: Option<Instruction>,
+    /// Where the kernel failed.
+    #[serde(skip)]
+    pub failed_at: Option<VirtAddr>,
+    /// Source line of [`Self::failed_at`], and those that it was inlined into, innermost first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub source: Vec<SourceLine>,
     /// Commands that show more; DUMP stands for the dump.
     pub more: Vec<String>,
 }
@@ -88,6 +95,8 @@ impl Finding {
             cpus: Vec::new(),
             places: Vec::new(),
             instruction: None,
+            failed_at: None,
+            source: Vec::new(),
             more: Vec::new(),
         }
     }

@@ -52,6 +52,7 @@ use serde::Serialize;
 
 use crate::error::InspectError;
 use crate::program::Program;
+use crate::source_lines::SourceLines;
 use crate::waits::Waits;
 use evidence::{Evidence, Find};
 pub use finding::{Finding, Place, Sure, WEIGHTY};
@@ -205,6 +206,9 @@ pub struct Diagnosis {
     pub left_out: Vec<LeftOut>,
     /// Findings that this kernel was not searched for, with the reasons.
     pub skipped: Vec<Skipped>,
+    /// Why source lines are not known; empty unless they were searched for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub no_source: Vec<String>,
     /// True if every finding was searched for to the end; false after the time limit.
     pub complete: bool,
 }
@@ -280,6 +284,21 @@ impl Diagnosis {
         self.findings.extend(findings);
         if count > 0 {
             self.left_out.push(LeftOut { finding, count });
+        }
+    }
+
+    /// Adds the source lines of the places at which the kernel failed, as far as there is debug
+    /// information of them; `stop` ends that.
+    pub fn add_source_lines(&mut self, program: &Program, lines: &SourceLines, stop: &Stop) {
+        for finding in &mut self.findings {
+            let Some(address) = finding.failed_at.filter(|_| !stop.is_set()) else {
+                continue;
+            };
+            match lines.at(&program.renewed(), address) {
+                Ok(source) => finding.source = source,
+                Err(reason) if !self.no_source.contains(&reason) => self.no_source.push(reason),
+                Err(_) => {}
+            }
         }
     }
 

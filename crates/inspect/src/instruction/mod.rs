@@ -103,6 +103,13 @@ impl Instruction {
     }
 }
 
+/// Returns the address of a place, `function+0x9/0x20 [module]`, if only one function is meant.
+pub fn address_of(program: &Program, place: &str) -> Option<VirtAddr> {
+    let (function, offset) = locate(program, place)?;
+    let address = function.symbol.address.0.checked_add(offset)?;
+    Some(VirtAddr(address))
+}
+
 /// Finds the one function of a place, and the offset in it.
 fn locate<'p>(program: &'p Program, place: &str) -> Option<(Located<'p>, u64)> {
     let (name, rest) = place.split_once('+')?;

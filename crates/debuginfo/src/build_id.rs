@@ -1,0 +1,18 @@
+//! The build id of a file.
+
+use std::fs::File;
+
+use object::{Object, ReadCache};
+
+/// Returns true if the file is an ELF file with this build id, in hexadecimal.
+pub fn is_of(file: &File, build_id: &str) -> bool {
+    let cache = ReadCache::new(file);
+    let Ok(parsed) = object::File::parse(&cache) else {
+        return false;
+    };
+    let Ok(Some(found)) = parsed.build_id() else {
+        return false;
+    };
+    let digits = found.iter().map(|byte| format!("{byte:02x}"));
+    digits.collect::<String>() == build_id
+}
