@@ -62,12 +62,24 @@ static MACHINE: LazyLock<Machine> = LazyLock::new(|| {
         "irq_desc_tree",
         "jiffies",
         "rcu_state",
+        "cgrp_dfl_root",
+        "last_jiffies_update",
     ] {
         if let Ok(address) = program.symbol(name) {
             add(address, WORDS);
         }
     }
-    for name in ["call_single_queue", "cfd_data", "irq_stat", "kstat"] {
+    for name in [
+        "call_single_queue",
+        "cfd_data",
+        "irq_stat",
+        "kstat",
+        "kernel_cpustat",
+        "ksoftirqd",
+        "tasklet_vec",
+        "raised_list",
+        "hrtimer_bases",
+    ] {
         if let Ok(address) = program.per_cpu(name, 0) {
             add(address, WORDS);
         }

@@ -13,6 +13,8 @@ SLAB_CHECKS = "slub_debug=FZPU"
 # The client of NFS; fscache is a part of netfs since 6.8.
 NFS = ("sunrpc", "grace", "lockd", "nfs_acl", "netfs", "fscache", "nfs", "nfsv3")
 
+MULTIPATH = ("dm-mod", "dm-multipath", "dm-round-robin")
+
 
 @dataclass(frozen=True)
 class Case:
@@ -82,6 +84,7 @@ _ALL = [
     Case("user-shutdown", "file-system", ("vda", "ext4", "shut down", '"init"'), settle=2),
     Case("user-aborted", "file-system", ("vda", "ext4", "the index is damaged", '"init"'), settle=2),
     Case("user-suspended", "suspended", ("faults", "dm-0", "vda", "dd", "sync"), waits=("dd", "dm-0"), modules=("dm-mod",)),
+    Case("user-multipath", "multipath", ("faults", "dm-0", "vda", "queue_if_no_path", "dd"), modules=MULTIPATH),
     Case("user-nfs", "nfs", ("127.0.0.1", "ACCESS", "cat"), waits=("cat", "nfs", "ACCESS"), modules=NFS),
     Case("user-disk", "io", ("vda",), waits=("dd", '"page"', "vda")),
     Case("user-frozen", "frozen", ("vda",), waits=("touch", "s_writers", "ext4")),

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use bigiron_format::VirtAddr;
 use serde::Serialize;
 
+use crate::block_paths::{Multipath, Paths};
 use crate::error::InspectError;
 use crate::file_name::device_name;
 use crate::json::hexadecimal;
@@ -40,6 +41,9 @@ pub struct Mapping {
     pub suspended: bool,
     /// Number of bios that wait for that.
     pub deferred: usize,
+    /// The paths, if it is a multipath device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paths: Option<Paths>,
     /// What is to be told when each of them is done (`bio.bi_private`).
     #[serde(skip)]
     pub private: Vec<VirtAddr>,
@@ -63,6 +67,7 @@ struct Mapper<'p, 'k, 's> {
     table: Structure<'p, 'k, 's>,
     target: Structure<'p, 'k, 's>,
     kind: Structure<'p, 'k, 's>,
+    multipath: Option<Multipath<'p, 'k, 's>>,
 }
 
 impl<'p, 'k, 's> Mapper<'p, 'k, 's> {
@@ -74,6 +79,7 @@ impl<'p, 'k, 's> Mapper<'p, 'k, 's> {
             table: find("dm_table")?,
             target: find("dm_target")?,
             kind: find("target_type")?,
+            multipath: Multipath::of(program),
         })
     }
 }
@@ -134,9 +140,11 @@ impl<'p, 'k, 's> Stacks<'p, 'k, 's> {
         let flags = mapper.device.value(address, "flags").ok()?;
         let (deferred, private) = self.deferred(mapper, address).unwrap_or_default();
         let cell = mapper.device.pointer(address, "interface_ptr");
+        let (targets, paths) = self.targets(mapper, address).unwrap_or_default();
         Some(Mapping {
             name: cell.and_then(|cell| mapper.cell.text(cell, "name")).ok(),
-            targets: self.targets(mapper, address).unwrap_or_default(),
+            targets,
+            paths,
             suspended: SUSPENDED.iter().any(|bit| flags >> bit & 1 != 0),
             deferred,
             private,
@@ -162,23 +170,36 @@ impl<'p, 'k, 's> Stacks<'p, 'k, 's> {
         Ok((count, private))
     }
 
-    fn targets(&self, mapper: &Mapper, device: VirtAddr) -> Result<Vec<String>, InspectError> {
+    /// The kinds of targets in a device's table, each once, and the paths of the first multipath
+    /// one.
+    fn targets(
+        &self,
+        mapper: &Mapper,
+        device: VirtAddr,
+    ) -> Result<(Vec<String>, Option<Paths>), InspectError> {
+        let (mut found, mut paths) = (Vec::new(), None);
         let table = mapper.device.pointer(device, "map")?;
         if table.0 == 0 {
-            return Ok(Vec::new());
+            return Ok((found, paths));
         }
         let count = mapper.table.value(table, "num_targets")?.min(MAX_TARGETS);
         let first = mapper.table.pointer(table, "targets")?;
         let each = mapper.target.size()?;
-        let mut found = Vec::new();
         for index in 0..count {
             let target = self.program.plus(first, each.saturating_mul(index))?;
             let kind = mapper.target.pointer(target, "type")?;
             let name = mapper.kind.text(kind, "name")?;
+            if let Some(multipath) = &mapper.multipath
+                && name == "multipath"
+                && paths.is_none()
+            {
+                let own = mapper.target.pointer(target, "private")?;
+                paths = multipath.paths(own).ok();
+            }
             if !found.contains(&name) {
                 found.push(name);
             }
         }
-        Ok(found)
+        Ok((found, paths))
     }
 }

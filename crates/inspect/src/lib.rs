@@ -1,6 +1,7 @@
 //! Inspects the kernel in a dump, without debug symbols: what it was, and why it stopped.
 
 pub mod block_io;
+pub mod block_paths;
 pub mod block_stack;
 mod cpus;
 pub mod crash;

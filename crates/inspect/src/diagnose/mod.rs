@@ -29,6 +29,7 @@ mod log;
 mod machine_check;
 mod memory_files;
 mod memory_report;
+mod multipath;
 mod nfs;
 mod null_pointer;
 mod out_of_memory;
@@ -166,6 +167,10 @@ const RULES: &[Rule] = &[
     Rule {
         name: suspended::KIND,
         find: suspended::find,
+    },
+    Rule {
+        name: multipath::KIND,
+        find: multipath::find,
     },
     Rule {
         name: io::KIND,

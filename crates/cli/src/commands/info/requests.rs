@@ -45,8 +45,17 @@ fn stack(queue: &BlockQueue) -> Option<Vec<String>> {
     if queue.below.is_empty() && mapping.is_none() {
         return None;
     }
-    let state = mapping.filter(|mapping| mapping.suspended);
-    let state = state.map(|mapping| format!("suspended, {} bios wait", mapping.deferred));
+    let mut state = Vec::new();
+    if let Some(mapping) = mapping.filter(|mapping| mapping.suspended) {
+        state.push(format!("suspended, {} bios wait", mapping.deferred));
+    }
+    if let Some(paths) = mapping.and_then(|mapping| mapping.paths.as_ref()) {
+        state.push(format!(
+            "{} of {} paths work",
+            paths.working,
+            paths.paths.len()
+        ));
+    }
     let name = mapping.and_then(|mapping| mapping.name.clone());
     let targets = mapping.map(|mapping| mapping.targets.join(", "));
     Some(vec![
@@ -54,7 +63,7 @@ fn stack(queue: &BlockQueue) -> Option<Vec<String>> {
         queue.below.join(", "),
         name.unwrap_or_default(),
         targets.unwrap_or_default(),
-        state.unwrap_or_default(),
+        state.join(", "),
     ])
 }
 
