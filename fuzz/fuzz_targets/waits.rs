@@ -9,7 +9,7 @@ use bigiron_format::VirtAddr;
 use bigiron_fuzz::sample::Sample;
 use bigiron_helpers::Stop;
 use bigiron_inspect::{
-    BlockQueue, Diagnosis, Interrupts, Mounts, Tasks, Waits, WorkQueues, current_task,
+    BlockQueue, Diagnosis, Interrupts, Mounts, Network, Tasks, Waits, WorkQueues, current_task,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -64,6 +64,7 @@ static MACHINE: LazyLock<Machine> = LazyLock::new(|| {
         "rcu_state",
         "cgrp_dfl_root",
         "last_jiffies_update",
+        "net_namespace_list",
     ] {
         if let Ok(address) = program.symbol(name) {
             add(address, WORDS);
@@ -143,6 +144,7 @@ fuzz_target!(|data: &[u8]| {
     let found = Diagnosis::of(&program.renewed(), &Stop::new());
     assert!(found.complete);
     let _ = Mounts::of(&program.renewed());
+    let _ = Network::of(&program.renewed());
     let _ = WorkQueues::of(&program.renewed());
     let _ = Interrupts::of(&program.renewed());
 });

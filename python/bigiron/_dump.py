@@ -295,6 +295,10 @@ class Dump:
         """Returns the mounts of each namespace, as in `bigiron info --mounts --json`."""
         return self._dump.mounts()
 
+    def network(self) -> dict[str, Any]:
+        """Returns the network devices of each namespace, as in `bigiron info --network --json`."""
+        return self._dump.network()
+
     def interrupts(self) -> dict[str, Any]:
         """Returns interrupts and softirqs, and how often each CPU took them, as in `bigiron info --irq --json`."""
         return self._dump.interrupts()

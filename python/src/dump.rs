@@ -13,8 +13,8 @@ use bigiron_inspect::page_class::kind_bits;
 use bigiron_inspect::program::Names;
 use bigiron_inspect::{
     BlockQueue, Diagnosis, InspectError, Interrupts, Limits, Located, Location, MemoryUse, Mounts,
-    Overview, PageClasses, Program, Slabs, Space, System, Tasks, UserProcess, Waits, WorkQueues,
-    run_queues,
+    Network, Overview, PageClasses, Program, Slabs, Space, System, Tasks, UserProcess, Waits,
+    WorkQueues, run_queues,
 };
 use bigiron_kernel::printk::Log;
 use bigiron_kernel::source::DumpFile;
@@ -376,6 +376,11 @@ impl Dump {
     /// Returns the mounts.
     fn mounts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.told(py, Mounts::of)
+    }
+
+    /// Returns the network devices.
+    fn network<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.told(py, Network::of)
     }
 
     /// Returns the interrupts.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Judges whether drgn, with debug symbols, reads the same as `bigiron info --sys --requests`.
+"""Judges whether drgn, with debug symbols, reads the same as `bigiron info --sys --requests --network`.
 
 drgn finds disks by their class and requests by the hardware queues of each; bigiron finds both by the inodes of the
 file system of block devices, and by the set of tags.
@@ -17,7 +17,10 @@ import drgn_dumps
 from verdict import Verdict
 
 DMI = {"vendor": "DMI_SYS_VENDOR", "product": "DMI_PRODUCT_NAME", "firmware version": "DMI_BIOS_VERSION"}
+# Variables of the settings that the guests' command lines change, and one that is as it was.
+SYSCTLS = {"kernel.panic": "panic_timeout", "kernel.panic_on_oops": "panic_on_oops", "vm.swappiness": "vm_swappiness"}
 IN_FLIGHT = 1
+UP = 1
 
 
 def _requests(disk: Any) -> set[int]:
@@ -36,13 +39,23 @@ def _requests(disk: Any) -> set[int]:
     return found
 
 
+def _devices(net: Any) -> Any:
+    from drgn.helpers.linux import list_for_each_entry
+
+    return list_for_each_entry("struct net_device", net.dev_base_head.address_of_(), "dev_list")
+
+
+def _device(device: Any) -> tuple[str, int, int, bool]:
+    return device.name.string_().decode(), int(device.ifindex), int(device.mtu), bool(int(device.flags) & UP)
+
+
 def judge(vmlinux: Path, dump: Path, bigiron: Path) -> Verdict:
     """Compares one dump."""
     import drgn
-    from drgn.helpers.linux import disk_name, for_each_disk
+    from drgn.helpers.linux import disk_name, for_each_disk, list_for_each_entry
 
     verdict = Verdict(f"system and block devices of {dump}")
-    done = subprocess.run([bigiron, "info", "--sys", "--requests", "--json", dump], capture_output=True, check=True)
+    done = subprocess.run([bigiron, "info", "--sys", "--requests", "--network", "--json", dump], capture_output=True, check=True)
     ours = json.loads(done.stdout)
     system, queues = ours["system"], ours["requests"]
     program = drgn.Program()
@@ -60,6 +73,16 @@ def judge(vmlinux: Path, dump: Path, bigiron: Path) -> Verdict:
     for ours_name, field in DMI.items():
         text = program["dmi_ident"][int(program.constant(field))]
         same(ours_name, machine.get(ours_name), text.string_().decode() if text else None)
+    changed = {sysctl["name"]: sysctl for sysctl in system["sysctls"]}
+    for name, variable in SYSCTLS.items():
+        value = int(program[variable])
+        told = changed.get(name)
+        same(name, told["value"] if told else {"vm.swappiness": 60}.get(name, 0), value)
+    nets = list_for_each_entry("struct net", program["net_namespace_list"].address_of_(), "list")
+    devices = [sorted(_device(device) for device in _devices(net)) for net in nets]
+    namespaces = [sorted((d["name"], d["index"], d["mtu"], d["up"]) for d in n["devices"]) for n in ours["network"]["namespaces"]]
+    same("network devices", namespaces, devices)
+    verdict.count("network devices", sum(map(len, devices)))
     # Disks without a queue of their own kind have no requests; loop and RAM disks may not have been opened.
     theirs = {disk_name(disk).decode(): _requests(disk) for disk in for_each_disk(program)}
     found = {queue["disk"]: {int(request["address"], 16) for request in queue["in_flight"]} for queue in queues}

@@ -12,6 +12,8 @@ from .fault_cases import Case
 from .kernels import Kernel
 
 SOURCE = Path(__file__).resolve().parent.parent / "guest-faults"
+# The module with debug information.
+SYMBOLS = "faults.ko.debug"
 READY = "faults: ready"
 PANICKED = "---[ end Kernel panic"
 # Before it, a panic is one of the emulated machine.
@@ -35,13 +37,13 @@ def _hash(case: Case, caller: str) -> str:
 
 
 def dump(case: Case, series: str, caller: str = "thread") -> Path:
-    """Returns the directory with the dump of a situation, `vmcore`, `console.log` and `faults.ko.debug`; makes it if necessary."""
+    """Returns the directory with the dump of a situation, `vmcore`, `console.log` and the symbols of the module; makes it if necessary."""
     kernel = kernels.get(series, flavour=case.flavours.get(series, ""))
     caller = case.caller or caller
     name = f"{case.name}-{caller}"
     final = cache.root() / ".faults" / f"{series}-{name}-{kernel.version}-{_hash(case, caller)}"
     with cache.lock(f"faults-{series}-{name}"):
-        if final.exists():
+        if (final / SYMBOLS).exists():
             return final
         # Dumps of older modules do not count, and each takes as much room as the guest's memory.
         for old in final.parent.glob(f"{series}-{name}-{kernel.version}-*"):
@@ -108,7 +110,7 @@ def _run(case: Case, kernel: Kernel, caller: str, made: Path, work: Path, accel:
         _wait(machine, case)
         time.sleep(case.settle)
         machine.monitor("dump-guest-memory", paging=False, protocol=f"file:{made / 'vmcore'}")
-        shutil.copy(work / "faults.ko.debug", made)
+        shutil.copy(work / SYMBOLS, made)
         (made / "console.log").write_text(machine.console())
 
 

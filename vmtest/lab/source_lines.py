@@ -33,7 +33,7 @@ def judge(bigiron: Path, series: str, work: Path) -> Verdict:
     verdict = Verdict(f"{series} source lines")
     made = faults.dump(CASE, series)
     vmlinux = kernels.debug_symbols(kernels.get(series))
-    symbols = made / "faults.ko.debug"
+    symbols = made / faults.SYMBOLS
     _of_kernel(verdict, bigiron, made / "vmcore", vmlinux)
     _of_module(verdict, bigiron, made / "vmcore", symbols)
     _by_server(verdict, bigiron, made / "vmcore", [vmlinux, symbols], work)

@@ -13,6 +13,7 @@ use crate::error::InspectError;
 use crate::jiffies::Jiffies;
 use crate::modules::taint_letters;
 use crate::program::Program;
+use crate::sysctls::{self, Sysctl};
 
 /// Maximum length of a command line (COMMAND_LINE_SIZE is 4096 at most), and of a text of DMI.
 const MAX_COMMAND_LINE: usize = 8192;
@@ -47,6 +48,8 @@ pub struct System {
     pub taints: Option<String>,
     /// The modules that taint it, with their letters.
     pub tainting_modules: Vec<(String, String)>,
+    /// Settings that are not as the kernel starts with.
+    pub sysctls: Vec<Sysctl>,
     /// Nanoseconds since boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uptime_nsec: Option<u64>,
@@ -78,6 +81,7 @@ impl System {
             tainting_modules: tainting
                 .map(|module| (module.name.clone(), module.taints.clone()))
                 .collect(),
+            sysctls: sysctls::changed(program),
             uptime_nsec: clock,
             load: kept("load", load(program), &mut missing),
             since_last_message_nsec: clock

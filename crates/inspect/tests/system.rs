@@ -6,7 +6,7 @@ mod sample;
 
 use bigiron_format::VirtAddr;
 use bigiron_helpers::Stop;
-use bigiron_inspect::{BlockQueue, Program, System};
+use bigiron_inspect::{BlockQueue, Network, Program, System};
 
 use sample::{offset, sample, with_program};
 
@@ -25,6 +25,13 @@ fn system_of_the_sample_is_that_of_its_guest() {
         // Debian's kernel, and modules out of it only.
         assert_eq!(system.taints.as_deref(), Some(""));
         assert!(system.tainting_modules.is_empty());
+        // panic=-1 of the command line.
+        let changed: Vec<_> = system
+            .sysctls
+            .iter()
+            .map(|it| (it.name, it.value))
+            .collect();
+        assert_eq!(changed, [("kernel.panic", -1)]);
         assert!(system.since_last_message_nsec.unwrap() < system.uptime_nsec.unwrap());
         assert!(
             system
@@ -33,6 +40,23 @@ fn system_of_the_sample_is_that_of_its_guest() {
                 .iter()
                 .all(|load| (0.0..64.0).contains(load))
         );
+    });
+}
+
+#[test]
+fn network_of_the_sample_is_the_loopback_device() {
+    with_program(&sample(), |program| {
+        let network = Network::of(program).unwrap();
+        assert_eq!(network.gaps, Vec::<String>::new());
+        let [namespace] = network.namespaces.as_slice() else {
+            panic!("{} namespaces", network.namespaces.len());
+        };
+        let [device] = namespace.devices.as_slice() else {
+            panic!("{} devices", namespace.devices.len());
+        };
+        let found = (device.name.as_str(), device.index, device.mtu, device.up);
+        assert_eq!(found, ("lo", 1, 65_536, false));
+        assert_eq!(device.driver, None);
     });
 }
 

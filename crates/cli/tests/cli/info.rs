@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::sample;
-use crate::common::{arg, run, run_with_input};
+use crate::common::{Lab, arg, run, run_with_input};
 use bigiron_format::elf::LoadSegment;
 use bigiron_kernel::symbols::kallsyms;
 use bigiron_kernel::{IoMethod, Kernel, Source};
@@ -252,4 +252,48 @@ fn without_symbols_facts_that_need_them_are_reported_as_unknown() {
         let reason = said[section]["not_known"].as_str().unwrap();
         assert!(reason.contains("kallsyms"), "{section}: {reason}");
     }
+}
+
+#[test]
+fn commands_for_other_programs_convert_what_these_do_not_read() {
+    let lab = Lab::new();
+    let vmcore = sample::unpack(lab.path("").as_path());
+    let vmdump = lab.path("vmdump");
+    run(&[
+        "dump",
+        "-q",
+        "-d",
+        "31",
+        "-f",
+        "vmdump",
+        arg(&vmcore),
+        arg(&vmdump),
+    ])
+    .code(0);
+    let lines = |tool: &str, dump: &Path| {
+        let shown = run(&["info", "--symbols-for", tool, arg(dump)])
+            .code(0)
+            .text();
+        let lines = shown.lines().filter(|line| !line.starts_with('#'));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        lines("crash", &vmcore),
+        [format!("crash vmlinux {}", arg(&vmcore))]
+    );
+    assert_eq!(
+        lines("drgn", &vmcore),
+        [format!("drgn -c {} -s vmlinux", arg(&vmcore))]
+    );
+    let name = arg(&vmdump);
+    let converts = format!("bigiron dump -d 0 -f elf {name} vmcore.elf");
+    assert_eq!(
+        lines("gdb", &vmdump),
+        [converts, "gdb vmlinux vmcore.elf".into()]
+    );
+    let converts = format!("bigiron dump -d 0 -f kdump {name} vmcore.kdump");
+    assert_eq!(
+        lines("crash", &vmdump),
+        [converts, "crash vmlinux vmcore.kdump".into()]
+    );
 }

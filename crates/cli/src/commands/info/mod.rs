@@ -10,9 +10,11 @@ mod log;
 mod memory;
 mod modules;
 mod mounts;
+mod network;
 pub mod page;
 mod requests;
 mod run_queues;
+mod symbols_for;
 mod system;
 mod tasks;
 mod topic;
@@ -23,6 +25,7 @@ mod work_queues;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use bigiron_helpers::Stop;
 use bigiron_inspect::{Event, EventKind, Overview, Program};
 #[cfg(feature = "mount")]
 use bigiron_kernel::Source;
@@ -33,9 +36,11 @@ use clap::Args;
 use host::HostOverview;
 use host_dom0::Dom0;
 use page::Page;
+use symbols_for::Tool;
 use topic::Topic;
 
 use crate::arguments::SourceArguments;
+use crate::debug_info::DebugInfoArguments;
 use crate::sandbox::Needs;
 use crate::size;
 use crate::source::{Opened, Reading};
@@ -58,6 +63,12 @@ pub struct InfoArguments {
     /// Topics besides the overview.
     #[command(flatten)]
     sections: TopicArguments,
+    /// Print the commands that open the dump in this program, with the debug information that is found
+    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["log", "TopicArguments", "json"])]
+    symbols_for: Option<Tool>,
+    /// Where debug information comes from.
+    #[command(flatten)]
+    debug_info: DebugInfoArguments,
     /// Print JSON, with the whole call trace and the notes
     #[arg(long)]
     json: bool,
@@ -72,7 +83,8 @@ struct TopicArguments {
     /// Show all of the following
     #[arg(long)]
     all: bool,
-    /// Show the system: its machine and hypervisor, command line, taint, uptime and load
+    /// Show the system: its machine and hypervisor, command line, taint, changed sysctls, uptime
+    /// and load
     #[arg(long)]
     sys: bool,
     /// Show all tasks: state, CPU, memory, name
@@ -102,6 +114,9 @@ struct TopicArguments {
     /// Show interrupts and softirqs: what they belong to, and how often each CPU took them
     #[arg(long)]
     irq: bool,
+    /// Show network devices: state, driver, transmissions that did not end in time
+    #[arg(long)]
+    network: bool,
     /// Show memory use by owner: the kernel's counters, slab caches, processes
     #[arg(long)]
     memory: bool,
@@ -208,6 +223,11 @@ const TABLE: &[TopicEntry] = &[
         find: interrupts::find,
     },
     TopicEntry {
+        name: network::NAME,
+        is_wanted: |wanted| wanted.network,
+        find: network::find,
+    },
+    TopicEntry {
         name: memory::MEMORY,
         is_wanted: |wanted| wanted.memory,
         find: memory::find,
@@ -232,12 +252,16 @@ Examples:
   bigiron info vmcore
   bigiron info --tasks --backtrace vmcore
   bigiron info --json vmcore | jq -r .crash.panic.message
+  bigiron info --symbols-for crash vmcore
   bigiron info --log console.txt";
 
 /// Prints the overview and the requested topics.
 pub fn run(arguments: &InfoArguments) -> anyhow::Result<()> {
     if let Some(log) = &arguments.log {
         return log::run(log, arguments.json, arguments.source.reader);
+    }
+    if let Some(tool) = arguments.symbols_for {
+        return print_symbols(tool, arguments);
     }
     let opened = Reading::open(&arguments.dump, &arguments.source)?.parse(&Needs::Nothing)?;
     if let Some(host) = opened.host()? {
@@ -263,6 +287,16 @@ pub fn run(arguments: &InfoArguments) -> anyhow::Result<()> {
             (section.text)(&mut page);
         }
         print(&page.0)
+    })
+}
+
+/// Prints the commands that open the dump in another program.
+fn print_symbols(tool: Tool, arguments: &InfoArguments) -> anyhow::Result<()> {
+    let files = arguments.debug_info.start(&Stop::new())?;
+    let opened = Reading::open(&arguments.dump, &arguments.source)?.parse(&Needs::Nothing)?;
+    opened.with_kernel(|kernel| {
+        let lines = symbols_for::commands(tool, &arguments.dump, kernel, &files);
+        print(&lines)
     })
 }
 

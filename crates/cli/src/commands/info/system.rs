@@ -28,6 +28,14 @@ fn show(found: &System, page: &mut Page) {
     for (name, letters) in &found.tainting_modules {
         page.line("", &format!("{letters} by the module {name}"));
     }
+    for (index, sysctl) in found.sysctls.iter().enumerate() {
+        let label = if index == 0 { "sysctls" } else { "" };
+        let (name, value, default) = (sysctl.name, sysctl.value, sysctl.default);
+        page.line(
+            label,
+            &format!("{name} is {value}, and {default} by default"),
+        );
+    }
     page.optional("uptime", found.uptime_nsec.map(seconds).as_deref());
     let load = found.load.map(|load| {
         let [one, five, fifteen] = load;
