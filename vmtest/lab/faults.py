@@ -37,13 +37,14 @@ def _hash(case: Case, caller: str) -> str:
 
 
 def dump(case: Case, series: str, caller: str = "thread") -> Path:
-    """Returns the directory with the dump of a situation, `vmcore`, `console.log` and the symbols of the module; makes it if necessary."""
+    """Returns the directory with the dump of a situation, `vmcore`, `console.log`, and of one that the module makes its
+    symbols; makes it if necessary."""
     kernel = kernels.get(series, flavour=case.flavours.get(series, ""))
     caller = case.caller or caller
     name = f"{case.name}-{caller}"
     final = cache.root() / ".faults" / f"{series}-{name}-{kernel.version}-{_hash(case, caller)}"
     with cache.lock(f"faults-{series}-{name}"):
-        if (final / SYMBOLS).exists():
+        if (final / (SYMBOLS if _has_module(case) else "vmcore")).exists():
             return final
         # Dumps of older modules do not count, and each takes as much room as the guest's memory.
         for old in final.parent.glob(f"{series}-{name}-{kernel.version}-*"):
@@ -56,6 +57,11 @@ def _attempt(case: Case, kernel: Kernel, caller: str, final: Path, accel: str) -
         _run(case, kernel, caller, made, Path(work), accel)
         (made / "vmcore").chmod(0o644)
     return final
+
+
+def _has_module(case: Case) -> bool:
+    """False for a situation that processes make alone."""
+    return not case.name.startswith("user-")
 
 
 def _archive(case: Case, kernel: Kernel, work: Path) -> bytes:
@@ -72,7 +78,7 @@ def _archive(case: Case, kernel: Kernel, work: Path) -> bytes:
     for name in ("devices", "nfs"):
         program = initramfs.compile_guest(name, [str(SOURCE / f"{name}.c")], work)
         archive.add_file(name, program, executable=True)
-    if not case.name.startswith("user-"):
+    if _has_module(case):
         archive.add_file("faults.ko", headers.build_module(kernel, SOURCE, work))
     for place, (name, content) in enumerate(initramfs.modules(kernel, [*initramfs.MODULES, *case.modules])):
         archive.add_file(f"modules/{place:02}-{name}.ko", content)
@@ -110,7 +116,8 @@ def _run(case: Case, kernel: Kernel, caller: str, made: Path, work: Path, accel:
         _wait(machine, case)
         time.sleep(case.settle)
         machine.monitor("dump-guest-memory", paging=False, protocol=f"file:{made / 'vmcore'}")
-        shutil.copy(work / SYMBOLS, made)
+        if _has_module(case):
+            shutil.copy(work / SYMBOLS, made)
         (made / "console.log").write_text(machine.console())
 
 

@@ -8,6 +8,7 @@ use super::cpu_states::{self, CpuState};
 use super::fault::Fault;
 use super::finding::Finding;
 use super::log::LogLines;
+use crate::block_io::BlockQueue;
 use crate::error::InspectError;
 use crate::jiffies::Jiffies;
 use crate::program::Program;
@@ -32,6 +33,7 @@ pub struct Evidence<'e, 'k, 's> {
     waits: OnceLock<Result<Waits, String>>,
     cpus: OnceLock<Result<Vec<CpuState>, String>>,
     jiffies: OnceLock<Result<Jiffies, String>>,
+    block_queues: OnceLock<Result<Vec<BlockQueue>, String>>,
 }
 
 impl<'e, 'k, 's> Evidence<'e, 'k, 's> {
@@ -47,6 +49,7 @@ impl<'e, 'k, 's> Evidence<'e, 'k, 's> {
             waits: OnceLock::new(),
             cpus: OnceLock::new(),
             jiffies: OnceLock::new(),
+            block_queues: OnceLock::new(),
         }
     }
 
@@ -118,6 +121,19 @@ impl<'e, 'k, 's> Evidence<'e, 'k, 's> {
     /// The slabs or struct pages of this kernel cannot be read.
     pub fn slab_objects(&self) -> Result<SlabObjects<'e, 'k, 's>, InspectError> {
         SlabObjects::of(self.program)
+    }
+
+    /// The block devices.
+    ///
+    /// # Errors
+    ///
+    /// The block devices or requests of this kernel cannot be read.
+    pub fn block_queues(&self) -> Result<&[BlockQueue], InspectError> {
+        let read = || {
+            let program = self.program.renewed();
+            BlockQueue::all(&program, self.stop).map_err(|error| error.to_string())
+        };
+        known("block devices", self.block_queues.get_or_init(read)).map(Vec::as_slice)
     }
 
     /// The kernel's clocks.

@@ -18,8 +18,7 @@ const LONG_NSEC: u64 = 10_000_000_000;
 pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
     let waits = &evidence.waits()?.waits;
     let waiting: Vec<&Wait> = waits.iter().filter(|wait| wait.io).collect();
-    let queues = BlockQueue::all(&evidence.program.renewed(), evidence.stop)?;
-    let old = queues.iter().filter_map(|queue| {
+    let old = evidence.block_queues()?.iter().filter_map(|queue| {
         let oldest = queue.in_flight.first()?;
         let age = oldest.age_nsec.filter(|age| *age >= LONG_NSEC)?;
         Some(finding(evidence, queue, oldest, age, &waiting))

@@ -16,9 +16,8 @@ pub const KIND: &str = "multipath";
 
 /// A finding for each such device.
 pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
-    let queues = BlockQueue::all(&evidence.program.renewed(), evidence.stop)?;
     let mut findings = Vec::new();
-    for queue in &queues {
+    for queue in evidence.block_queues()? {
         let paths = queue
             .mapping
             .as_ref()

@@ -17,9 +17,8 @@ pub const KIND: &str = "suspended";
 
 /// A finding for each suspended device.
 pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
-    let queues = BlockQueue::all(&evidence.program.renewed(), evidence.stop)?;
     let mut findings = Vec::new();
-    for queue in &queues {
+    for queue in evidence.block_queues()? {
         let mapping = queue.mapping.as_ref();
         if let Some(mapping) = mapping.filter(|mapping| mapping.suspended) {
             findings.push(finding(evidence, queue, mapping)?);
