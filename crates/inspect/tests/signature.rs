@@ -252,6 +252,12 @@ fn kinds_are_named() {
             "INFO: rcu detected stall in caller",
         ),
         (
+            format!("rcu: INFO: rcu_preempt self-detected stall on CPU\nrcu: rcu_preempt kthread starved for 1246 jiffies! g-859\n\
+                Call Trace:\n <TASK>\n __schedule+0x1/0x2\n rcu_gp_kthread+0x1/0x2\nrcu: Stack dump where RCU GP kthread last ran:\n\
+                RIP: 0010:other+0x1/0x2\nCall Trace:\n <TASK>\n another+0x1/0x2\nRIP: 0010:loop_here+0x1/0x2\n{trace}"),
+            "INFO: rcu detected stall in caller",
+        ),
+        (
             format!("WARNING: possible recursive locking detected\nsh/12 is trying to acquire lock:\nffff88 (&a){{+.+.}}-{{3:3}}, at: who+0x1/0x2\n{trace}"),
             "possible deadlock in who",
         ),

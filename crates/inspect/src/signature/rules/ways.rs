@@ -33,6 +33,15 @@ pub const STALLED: &[Way] = &[
         Calls,
     ],
     &[FirstInstruction, Heading, Calls],
+    // Before that, of a kthread that did not run, its stack and that of the CPU that it waits for
+    // (rcu_check_gp_kthread_starvation, kernel/rcu/tree_stall.h).
+    &[
+        Line("RCU GP kthread last ran"),
+        Heading,
+        Instruction,
+        Heading,
+        Calls,
+    ],
 ];
 /// The function that releases a lock, then the call trace.
 pub const UNLOCKED: &[Way] = &[&[Line("{pc}{function}"), Heading, Calls]];
