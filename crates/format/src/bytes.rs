@@ -13,6 +13,12 @@ pub trait ReadAt: Send + Sync {
     /// Size in bytes.
     fn size(&self) -> u64;
 
+    /// Returns true if reading costs a request to another machine: what is read only to be compared
+    /// is then left out.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
     /// Returns the first offset at or after `offset` that may hold data: a sparse file knows
     /// where its holes end.
     fn next_data(&self, offset: u64) -> u64 {
@@ -116,6 +122,10 @@ impl<R: ReadAt + ?Sized> ReadAt for Box<R> {
 
     fn size(&self) -> u64 {
         self.as_ref().size()
+    }
+
+    fn is_remote(&self) -> bool {
+        (**self).is_remote()
     }
 
     fn next_data(&self, offset: u64) -> u64 {

@@ -177,6 +177,10 @@ impl<F: Fetch> ReadAt for CachedObject<F> {
         Ok(len as usize)
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn size(&self) -> u64 {
         self.size
     }

@@ -65,7 +65,8 @@ pub struct KdumpSource {
     pub(super) parts: Vec<Part>,
     /// Dumped pages by section, from the dumped bitmap.
     ranks: SectionRanks,
-    /// Dumped pages that are not RAM according to the RAM bitmap; `None` in a sound dump.
+    /// Dumped pages that are not RAM according to the RAM bitmap; `None` in a sound dump, and if
+    /// that was not compared.
     pub(super) outside_ram: Option<OutsideRam>,
     /// What no file returns of the dumped bitmap.
     pub(super) unreadable: Unreadable,
@@ -203,7 +204,8 @@ impl KdumpSource {
     }
 
     /// Counts dumped pages by section, so that any page's descriptor is found without reading
-    /// the bitmap from its start, and compares the two bitmaps.
+    /// the bitmap from its start, and compares the two bitmaps. Of a remote dump the RAM bitmap is not
+    /// read for that: it is as large as the other one, and most commands need little more.
     fn count_pages(&mut self) -> Result<(), SourceError> {
         let layout = self.head().layout;
         let size = self.parts[0].bytes.size();
@@ -224,7 +226,7 @@ impl KdumpSource {
             self.dumped_bits(section, &mut bits)?;
             let count = bits.count();
             counts[section as usize] = count as u16;
-            if count > 0 {
+            if count > 0 && !self.parts[0].bytes.is_remote() {
                 self.ram_bits(section, &mut ram)?;
                 self.add_outside_ram(section, &mut bits, &ram);
             }
@@ -241,6 +243,12 @@ impl KdumpSource {
             part.pages = pages;
         }
         Ok(())
+    }
+
+    /// Returns true if the pages that were dumped count as RAM whatever the RAM bitmap says: it is
+    /// damaged, or was not compared.
+    pub(super) fn adds_dumped_to_ram(&self) -> bool {
+        self.outside_ram.is_some() || self.parts[0].bytes.is_remote()
     }
 
     /// Counts the dumped pages of a section, `dumped`, that are not in `ram`. Leaves only these in

@@ -81,10 +81,9 @@ impl MemorySource for KdumpSource {
     fn ram(&self, first: PageFrame, bits: &mut Bitmap) -> Result<(), SourceError> {
         let section = first.0 / SECTION_FRAMES;
         self.ram_bits(section, bits)?;
-        if self.outside_ram.is_none() {
+        if !self.adds_dumped_to_ram() {
             return Ok(());
         }
-        // The RAM bitmap is damaged. Its pages are added to those that were dumped.
         let mut dumped = Bitmap::new(SECTION_FRAMES as usize);
         self.dumped_in_section(first, &mut dumped)?;
         bits.or(&dumped);
@@ -109,9 +108,9 @@ impl MemorySource for KdumpSource {
     fn next_section(&self, first: PageFrame) -> Option<PageFrame> {
         let (layout, section) = (&self.head().layout, first.0 / SECTION_FRAMES);
         let ram = self.next_used_section(layout.ram_bitmap(), section);
-        let dumped = match self.outside_ram {
-            Some(_) => self.next_used_section(layout.dumped_bitmap(), section),
-            None => None,
+        let dumped = match self.adds_dumped_to_ram() {
+            true => self.next_used_section(layout.dumped_bitmap(), section),
+            false => None,
         };
         let section = ram.into_iter().chain(dumped).min()?;
         Some(PageFrame(section * SECTION_FRAMES))
