@@ -404,6 +404,44 @@ def check_saved(bigiron: Bigiron, proxy: Proxy, home: Path, vmcore: Path) -> Non
     bigiron.says("verify", "-q", "--against", home / "file.vmdump", url)
 
 
+def check_retention(bigiron: Bigiron, client: Any, home: Path, vmcore: Path) -> None:
+    """Older dumps beside the new one are removed, and nothing else is."""
+    dump, prefix = home / "kept.vmdump", "kept/host7/"
+    bigiron.says("dump", "-q", "-f", "vmdump", vmcore, dump)
+    others = {
+        f"{prefix}vmcore-dmesg.txt": b"a log",
+        f"{prefix}notes": b"",
+        f"{prefix}vmcore": Path(bigiron.program).read_bytes()[:100_000],  # a program, whatever its name
+        f"{prefix}older/vmdump.0": dump.read_bytes(),
+        "kept/host71/vmdump.0": dump.read_bytes(),
+        "kept/host7": dump.read_bytes(),
+    }
+    for key, content in others.items():
+        client.put_object(Bucket=BUCKET, Key=key, Body=content)
+
+    def keys() -> list[str]:
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix="kept/")
+        return sorted(entry["Key"] for page in pages for entry in page.get("Contents", []))
+
+    def save(number: int, *options: object) -> str:
+        return bigiron.run("save", *options, dump, f"s3://{BUCKET}/{prefix}vmdump.{number}").stderr
+
+    for number in range(3):
+        time.sleep(1.1)  # the server's times have seconds
+        save(number)
+    client.upload_file(str(dump), BUCKET, f"{prefix}kdump-of-another")
+    names = [f"{prefix}{name}" for name in ("kdump-of-another", "vmdump.0", "vmdump.1", "vmdump.2")]
+    equal(keys(), sorted([*others, *names]), "objects without limits")
+    time.sleep(1.1)
+    said = save(3, "--keep-dumps", 3)
+    equal(said.count("removed; newer dumps stay"), 2, said)
+    stay = [f"{prefix}{name}" for name in ("kdump-of-another", "vmdump.2", "vmdump.3")]
+    equal(keys(), sorted([*others, *stay]), "objects after --keep-dumps")
+    said = save(4, "--max-size", "1M")
+    equal("the newest dump alone takes" in said, True, said)
+    equal(keys(), sorted([*others, f"{prefix}vmdump.4"]), "objects after --max-size")
+
+
 def check_killed_upload(bigiron: Bigiron, client: Any, vmcore: Path) -> None:
     """A dump whose process is killed is completed by another one, to a dump that is cut."""
     url = f"s3://{BUCKET}/uploads/killed"
@@ -475,6 +513,7 @@ def main() -> None:
         check_triage(bigiron, home, files)
         check_uploads(bigiron, proxy, client, home, vmcore)
         check_saved(bigiron, proxy, home, vmcore)
+        check_retention(bigiron, client, home, vmcore)
         check_killed_upload(bigiron, client, vmcore)
         check_restart(bigiron, proxy, vmcore)
         check_signatures(bigiron, port)

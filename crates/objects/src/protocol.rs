@@ -22,6 +22,8 @@ pub enum Request {
     Read(u32, u64, u32),
     /// List the objects whose names begin so, from the mark of the page before on.
     List(String, Option<String>),
+    /// Remove an object.
+    Remove(String),
     /// Open nothing more.
     Seal,
     /// Tell what was used.

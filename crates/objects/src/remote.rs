@@ -77,6 +77,15 @@ impl Remote {
         }
     }
 
+    /// Removes an object.
+    ///
+    /// # Errors
+    ///
+    /// The server refuses it.
+    pub fn remove(&self, location: &Location) -> Result<(), ObjectError> {
+        self.ask(&Request::Remove(location.to_string())).map(|_| ())
+    }
+
     /// Makes the other process refuse all but reads of the objects that are open.
     ///
     /// # Errors

@@ -138,7 +138,9 @@ impl Service {
         let is_sealed = self.is_sealed.load(Ordering::Acquire);
         let alone = |reply| Ok((reply, Vec::new()));
         match request {
-            Request::Open(_) | Request::List(..) | Request::Complete(..) if is_sealed => {
+            Request::Open(_) | Request::List(..) | Request::Complete(..) | Request::Remove(_)
+                if is_sealed =>
+            {
                 Err(refused())
             }
             Request::Open(name) => {
@@ -170,6 +172,10 @@ impl Service {
             Request::Usage => {
                 let (bytes, requests) = store.counts();
                 alone(Reply::Usage(Usage { bytes, requests }))
+            }
+            Request::Remove(name) => {
+                store.remove(&self.location(&name)?)?;
+                alone(Reply::Done)
             }
             Request::Complete(name, overwrite) => {
                 let completed = self.complete(&self.location(&name)?, overwrite)?;

@@ -171,6 +171,17 @@ impl Store {
         answer.ok_or_else(changed)
     }
 
+    /// Removes an object. One that is not there is removed.
+    ///
+    /// # Errors
+    ///
+    /// The server refuses it.
+    pub fn remove(&self, location: &Location) -> Result<(), ObjectError> {
+        const NOT_FOUND: u16 = 404;
+        let call = Call::new("remove it", "DELETE", location);
+        self.client.send(&call, &[NOT_FOUND], |_| Ok(()))
+    }
+
     /// Lists objects whose keys begin with that of `prefix`, from `next` of the page before on.
     ///
     /// # Errors

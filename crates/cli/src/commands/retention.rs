@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bigiron_dump::Retention;
+use bigiron_dump::{Removed, Retention};
 use clap::Args;
 
 use crate::size;
@@ -11,11 +11,12 @@ use crate::tell::tell;
 /// The dumps that stay in the directory.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct RetentionArguments {
-    /// Then remove older dumps from DIR until at most N remain. Their logs and info.N stay
+    /// Then remove older dumps from DIR, or beside the object, until at most N remain. Their logs
+    /// and info.N stay
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     keep_dumps: Option<u64>,
-    /// Then remove older dumps from DIR until they take at most SIZE, such as 200G. The newest
-    /// stays
+    /// Then remove older dumps from DIR, or beside the object, until they take at most SIZE, such
+    /// as 200G. The newest stays
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_size: Option<u64>,
 }
@@ -24,26 +25,42 @@ impl RetentionArguments {
     /// Removes older dumps than the one with the number `saved`, and reports each. The dump is
     /// saved, so nothing of this is a failure.
     pub fn apply(self, directory: &Path, saved: Option<u64>) {
-        let retention = Retention {
+        let retention = self.limits();
+        if !retention.is_unlimited() {
+            report(retention.apply(directory, saved).map_err(Into::into));
+        }
+    }
+
+    /// Removes older dumps than the object `saved` beside it, and reports each.
+    #[cfg(feature = "objects")]
+    pub fn apply_beside(self, saved: &Path) {
+        let retention = self.limits();
+        if !retention.is_unlimited() {
+            report(crate::objects::retention::apply(retention, saved));
+        }
+    }
+
+    fn limits(self) -> Retention {
+        Retention {
             dumps: self.keep_dumps,
             bytes: self.max_size,
-        };
-        if retention.is_unlimited() {
-            return;
         }
-        match retention.apply(directory, saved) {
-            Ok(removed) => {
-                for file in &removed.files {
-                    tell!("bigiron: {}: removed; newer dumps stay", file.display());
-                }
-                if !removed.files.is_empty() {
-                    tell!("bigiron: {} are free again", size::format(removed.bytes));
-                }
-                for warning in &removed.warnings {
-                    tell!("bigiron: warning: {warning}");
-                }
+    }
+}
+
+fn report(removed: anyhow::Result<Removed>) {
+    match removed {
+        Ok(removed) => {
+            for file in &removed.files {
+                tell!("bigiron: {}: removed; newer dumps stay", file.display());
             }
-            Err(error) => tell!("bigiron: warning: older dumps are not removed: {error}"),
+            if !removed.files.is_empty() {
+                tell!("bigiron: {} are free again", size::format(removed.bytes));
+            }
+            for warning in &removed.warnings {
+                tell!("bigiron: warning: {warning}");
+            }
         }
+        Err(error) => tell!("bigiron: warning: older dumps are not removed: {error:#}"),
     }
 }

@@ -188,7 +188,13 @@ pub fn run(arguments: &SaveArguments) -> anyhow::Result<()> {
                     options: options(arguments, PathBuf::new()),
                     is_verbose: !arguments.quiet && !arguments.json,
                 };
-                arguments.uploads.upload(sources, target, how)
+                let is_saved = arguments.uploads.upload(sources, target, how)?;
+                #[cfg(feature = "retention")]
+                if is_saved {
+                    arguments.retention.apply_beside(target);
+                }
+                let _ = is_saved;
+                Ok(())
             }
         };
     }

@@ -103,12 +103,13 @@ impl UploadArguments {
         Ok(())
     }
 
-    /// Uploads the dump in `sources`, unchanged, and clears the mark of its device.
+    /// Uploads the dump in `sources`, unchanged, and clears the mark of its device. Returns false if
+    /// there is none.
     ///
     /// # Errors
     ///
     /// It cannot be read whole, or not be uploaded; then the device keeps its mark.
-    pub fn upload(self, sources: &[PathBuf], target: &Path, how: Upload) -> anyhow::Result<()> {
+    pub fn upload(self, sources: &[PathBuf], target: &Path, how: Upload) -> anyhow::Result<bool> {
         anyhow::ensure!(
             !how.options.expand,
             "{}: a dump is uploaded as it is; `bigiron dump -f elf SOURCE {0}` expands it",
@@ -126,10 +127,10 @@ impl UploadArguments {
         };
         let found = Save::open(sources, how.options, &stop, &waiting)?;
         let Some(save) = found.filter(|save| !save.is_nothing()) else {
-            return match how.is_verbose {
-                true => Ok(print("there is no dump to save\n")?),
-                false => Ok(()),
-            };
+            if how.is_verbose {
+                print("there is no dump to save\n")?;
+            }
+            return Ok(false);
         };
         memory_limit::opened(memory);
         let taker = objects::taker(target, self.overwrite)?;
@@ -153,9 +154,9 @@ impl UploadArguments {
                 save.source().display()
             );
         }
-        match how.is_verbose {
-            true => Ok(print(&format!("{}: {bytes} bytes\n", target.display()))?),
-            false => Ok(()),
+        if how.is_verbose {
+            print(&format!("{}: {bytes} bytes\n", target.display()))?;
         }
+        Ok(true)
     }
 }

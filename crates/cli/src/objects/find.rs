@@ -2,9 +2,9 @@
 
 use anyhow::Context;
 use bigiron_fleet::Found;
-use bigiron_objects::{Location, Page, Remote, Scheme};
+use bigiron_objects::{Listed, Location, Remote, Scheme};
 
-use super::helper;
+use super::{helper, list};
 
 /// Finds the objects that `names` name: each an object, or a prefix of objects, which is a
 /// directory as the object's users see it.
@@ -38,7 +38,7 @@ pub fn find(names: &[String]) -> anyhow::Result<Vec<Found>> {
                 continue;
             }
         }
-        let objects = list(remote, &location)?;
+        let objects = list_below(remote, &location)?;
         if objects.is_empty() {
             // Its row will say that there is none.
             found.push(Found {
@@ -53,29 +53,20 @@ pub fn find(names: &[String]) -> anyhow::Result<Vec<Found>> {
 }
 
 /// All objects below a prefix.
-fn list(remote: &Remote, prefix: &Location) -> anyhow::Result<Vec<Found>> {
+fn list_below(remote: &Remote, prefix: &Location) -> anyhow::Result<Vec<Found>> {
     let key = match prefix.key.as_str() {
         "" => String::new(),
         key => format!("{}/", key.trim_end_matches('/')),
     };
     let prefix = prefix.with_key(&key);
-    let (mut found, mut next) = (Vec::new(), None);
-    loop {
-        let Page {
-            objects,
-            next: more,
-        } = remote.list(&prefix, next.take())?;
-        for object in &objects {
-            found.push(entry(&prefix, object)?);
-        }
-        match more {
-            Some(more) => next = Some(more),
-            None => return Ok(found),
-        }
-    }
+    let objects = list(remote, &prefix)?;
+    objects
+        .iter()
+        .map(|object| entry(&prefix, object))
+        .collect()
 }
 
-fn entry(prefix: &Location, object: &bigiron_objects::Listed) -> anyhow::Result<Found> {
+fn entry(prefix: &Location, object: &Listed) -> anyhow::Result<Found> {
     let path = prefix.with_key(&object.key).to_string();
     Ok(Found {
         bytes: i64::try_from(object.size)

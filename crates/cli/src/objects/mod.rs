@@ -6,16 +6,20 @@
 #[cfg(feature = "triage")]
 pub mod find;
 pub mod helper;
+#[cfg(feature = "retention")]
+pub mod retention;
 mod secrets;
 mod upload;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use bigiron_objects::{CachedObject, Location, RemoteObject};
 #[cfg(feature = "triage")]
-use bigiron_objects::{Remote, Usage};
+use bigiron_objects::Usage;
+use bigiron_objects::{CachedObject, Location, RemoteObject};
+#[cfg(any(feature = "triage", feature = "retention"))]
+use bigiron_objects::{Listed, Page, Remote};
 
 pub use secrets::forget_secrets;
 pub use upload::{complete, taker};
@@ -46,7 +50,7 @@ impl Cost {
 }
 
 /// Returns true for the name of an object.
-pub fn is_object(path: &std::path::Path) -> bool {
+pub fn is_object(path: &Path) -> bool {
     path.to_str().is_some_and(bigiron_objects::is_object)
 }
 
@@ -80,4 +84,36 @@ pub fn open(paths: &[PathBuf]) -> anyhow::Result<Objects> {
         #[cfg(feature = "triage")]
         cost: Cost(remote),
     })
+}
+
+/// The name of an object as a location.
+///
+/// # Errors
+///
+/// It is none.
+fn location(path: &Path) -> anyhow::Result<Location> {
+    let name = path.to_str();
+    let name = name.with_context(|| format!("{}: its name is not UTF-8", path.display()))?;
+    Ok(name.parse()?)
+}
+
+/// All objects whose keys begin as that of `prefix`.
+///
+/// # Errors
+///
+/// The bucket cannot be listed.
+#[cfg(any(feature = "triage", feature = "retention"))]
+fn list(remote: &Remote, prefix: &Location) -> anyhow::Result<Vec<Listed>> {
+    let (mut found, mut next) = (Vec::new(), None);
+    loop {
+        let Page {
+            objects,
+            next: more,
+        } = remote.list(prefix, next.take())?;
+        found.extend(objects);
+        match more {
+            Some(more) => next = Some(more),
+            None => return Ok(found),
+        }
+    }
 }

@@ -4,11 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context;
 use bigiron_dump::{NamedTaker, Taker};
-use bigiron_objects::{CompletedUpload, Location, ObjectError, RemoteUpload};
+use bigiron_objects::{CompletedUpload, ObjectError, RemoteUpload};
 
-use super::helper;
+use super::{helper, location};
 
 /// An upload that takes a dump.
 struct Upload {
@@ -42,12 +41,6 @@ pub fn taker(path: &Path, overwrite: bool) -> anyhow::Result<NamedTaker> {
 pub fn complete(path: &Path, overwrite: bool) -> anyhow::Result<CompletedUpload> {
     let location = location(path)?;
     Ok(helper::start(location.scheme)?.complete(&location, overwrite)?)
-}
-
-fn location(path: &Path) -> anyhow::Result<Location> {
-    let name = path.to_str();
-    let name = name.with_context(|| format!("{}: its name is not UTF-8", path.display()))?;
-    Ok(name.parse()?)
 }
 
 fn error(error: ObjectError) -> io::Error {

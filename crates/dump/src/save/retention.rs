@@ -47,6 +47,23 @@ impl Retention {
         self == Self::default()
     }
 
+    /// Which of dumps of these sizes stay; the newest comes first, and stays whatever its size.
+    /// Returns them by place, and the bytes that those which stay take.
+    pub fn stay(self, sizes: impl IntoIterator<Item = u64>) -> (Vec<bool>, u64) {
+        let (mut stay, mut kept, mut bytes) = (Vec::new(), 0_u64, 0_u64);
+        for size in sizes {
+            let is_too_many = self.dumps.is_some_and(|most| kept >= most);
+            let with_it = bytes.saturating_add(size);
+            let is_too_large = self.bytes.is_some_and(|most| with_it > most);
+            let stays = stay.is_empty() || !is_too_many && !is_too_large;
+            if stays {
+                (kept, bytes) = (kept + 1, with_it);
+            }
+            stay.push(stays);
+        }
+        (stay, bytes)
+    }
+
     /// Removes the oldest dumps in `root` until the others are within the limits. The newest one
     /// stays, whatever its size, and so does the one with the number `saved`. Files of other users,
     /// links and directories are not counted and not touched.
@@ -61,16 +78,9 @@ impl Retention {
             std::cmp::Reverse((Some(dump.number) == saved, dump.time, dump.number))
         });
         let mut removed = Removed::default();
-        let (mut kept, mut bytes) = (0_u64, 0_u64);
-        for (place, dump) in dumps.iter().enumerate() {
-            let is_too_many = self.dumps.is_some_and(|most| kept >= most);
-            let with_it = bytes.saturating_add(dump.bytes);
-            let is_too_large = self.bytes.is_some_and(|most| with_it > most);
-            if place > 0 && (is_too_many || is_too_large) {
-                removed.remove(&directory, dump);
-                continue;
-            }
-            (kept, bytes) = (kept + 1, with_it);
+        let (stay, bytes) = self.stay(dumps.iter().map(|dump| dump.bytes));
+        for (dump, _) in dumps.iter().zip(stay).filter(|(_, stays)| !stays) {
+            removed.remove(&directory, dump);
         }
         if let Some(most) = self.bytes.filter(|most| bytes > *most) {
             removed.warnings.push(format!(
