@@ -6,6 +6,8 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bigiron_http::Trust;
+
 use crate::build_id;
 use crate::cache::Cache;
 use crate::wanted::Wanted;
@@ -57,10 +59,7 @@ impl Servers {
         let seconds = seconds.filter(|seconds| *seconds > 0);
         (!urls.is_empty()).then(|| Self {
             urls,
-            agent: bigiron_http::agent(
-                Duration::from_secs(seconds.unwrap_or(DEFAULT_TIMEOUT)),
-                REDIRECTS,
-            ),
+            agent: agent(Duration::from_secs(seconds.unwrap_or(DEFAULT_TIMEOUT))),
         })
     }
 
@@ -122,6 +121,11 @@ impl Servers {
         let path = cache.keep(file, wanted).map_err(|error| in_cache(&error))?;
         Ok((opened, path))
     }
+}
+
+fn agent(silence: Duration) -> ureq::Agent {
+    let settings = Trust::of_machine().settings(silence);
+    settings.max_redirects(REDIRECTS).build().new_agent()
 }
 
 fn copy(mut body: impl Read, file: &mut File) -> io::Result<()> {

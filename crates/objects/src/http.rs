@@ -1,12 +1,11 @@
 //! Requests: signed, sent, and sent again where that can help.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bigiron_http::Trust;
 use ureq::http;
-use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
 use crate::dialect::{Dialect, Signed};
 use crate::endpoint::Target;
@@ -19,8 +18,6 @@ use crate::refusal::Refusal;
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 /// Maximum wait, before the part that is random.
 const MAX_WAIT: Duration = Duration::from_secs(20);
-/// Time for a connection.
-const CONNECT: Duration = Duration::from_secs(10);
 /// Time without a byte in either direction. Ending an upload of many parts takes a server long.
 const SILENCE: Duration = Duration::from_secs(60);
 /// Maximum size of an answer that is not the bytes of an object. A list of 1,000 keys of 1 KiB,
@@ -105,22 +102,13 @@ pub struct Client {
 impl Client {
     /// Reads the certificates that this machine trusts.
     pub fn new(dialect: Box<dyn Dialect>) -> Self {
-        let (tls, authorities) = trust();
-        let config = ureq::Agent::config_builder()
-            .tls_config(tls)
-            .http_status_as_error(false)
-            // A signature is for one host.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .user_agent(concat!("bigiron/", env!("CARGO_PKG_VERSION")))
-            .timeout_connect(Some(CONNECT))
-            .timeout_per_read(Some(SILENCE))
-            .timeout_per_write(Some(SILENCE))
-            .build();
+        let trust = Trust::of_machine();
+        // A signature is for one host: no redirection is followed.
+        let config = trust.settings(SILENCE).build();
         Self {
             dialect,
             agent: config.new_agent(),
-            authorities,
+            authorities: trust.authorities(),
             bytes: AtomicU64::new(0),
             requests: AtomicU64::new(0),
         }
@@ -231,22 +219,6 @@ impl Client {
             false => Failure::Refused(refusal),
         })
     }
-}
-
-/// TLS with the authorities whose certificates this machine trusts, and their number.
-pub fn trust() -> (TlsConfig, usize) {
-    // A broken file among them costs its own certificates only.
-    let trusted = rustls_native_certs::load_native_certs().certs;
-    let trusted: Vec<_> = trusted
-        .iter()
-        .map(|certificate| Certificate::from_der(certificate).to_owned())
-        .collect();
-    let tls = TlsConfig::builder()
-        .provider(TlsProvider::Rustls)
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .root_certs(RootCerts::new_with_certs(&trusted))
-        .build();
-    (tls, trusted.len())
 }
 
 /// Waits double; a part of each is random, so that many clients do not come back at once.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use bigiron_http::Trust;
 use ureq::http;
-use ureq::tls::TlsConfig;
 
 const ATTEMPTS: u32 = 2;
 const MAX_ANSWER: u64 = 64 << 10;
@@ -26,13 +26,9 @@ impl Ask {
     }
 
     /// One with TLS, and with the proxies of the environment.
-    pub fn over_tls(timeout: Duration, tls: TlsConfig) -> Self {
-        let config = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .tls_config(tls)
-            .timeout_global(Some(timeout))
-            .build();
+    pub fn over_tls(timeout: Duration, trust: &Trust) -> Self {
+        let settings = trust.settings(timeout).timeout_global(Some(timeout));
+        let config = settings.build();
         Self(config.new_agent())
     }
 

@@ -5,13 +5,14 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bigiron_http::Trust;
+
 use super::ask::Ask;
 use super::machine::keys_in;
 use super::{Keys, Secret, read_token};
 use crate::endpoint::Endpoint;
 use crate::environment::Environment;
 use crate::error::ObjectError;
-use crate::http::trust;
 
 /// The host of a relative address.
 const ECS: &str = "http://169.254.170.2";
@@ -63,7 +64,7 @@ impl Container {
                 .get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
                 .map(PathBuf::from),
             ask: match is_tls {
-                true => Ask::over_tls(TIMEOUT, trust().0),
+                true => Ask::over_tls(TIMEOUT, &Trust::of_machine()),
                 false => Ask::nearby(TIMEOUT),
             },
         }))

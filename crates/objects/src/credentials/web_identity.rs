@@ -4,12 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bigiron_http::Trust;
+
 use super::ask::Ask;
 use super::{Keys, Secret, read_token};
 use crate::endpoint::Endpoint;
 use crate::environment::Environment;
 use crate::error::ObjectError;
-use crate::http::trust;
 use crate::sign;
 use crate::xml::Element;
 
@@ -59,7 +60,7 @@ impl WebIdentity {
                 .unwrap_or(SESSION)
                 .to_owned(),
             file: PathBuf::from(file),
-            ask: Ask::over_tls(TIMEOUT, trust().0),
+            ask: Ask::over_tls(TIMEOUT, &Trust::of_machine()),
         }))
     }
 
