@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
+mod common;
+
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -11,8 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bigiron_format::PageFrame;
 use bigiron_format::bitmap::Bitmap;
 use bigiron_format::bytes::{Endian, ReadAt};
-use bigiron_format::kdump::{KdumpHeaders, Layout, PageDescriptor, Utsname, header};
+use bigiron_format::kdump::PageDescriptor;
 use bigiron_kernel::{SECTION_FRAMES, Source};
+
+use common::kdump_headers::headers;
 
 /// 4 GiB of memory: 128 KiB for each bitmap.
 const END: u64 = 1 << 20;
@@ -48,29 +52,8 @@ impl ReadAt for Counted {
 
 /// A dump, and the place of its RAM bitmap.
 fn dump() -> (Vec<u8>, Range<u64>) {
-    let layout = Layout::new(4096, 0, END);
-    let mut utsname = Utsname::default();
-    utsname.names[4] = "x86_64".into();
-    let headers = KdumpHeaders {
-        endian: Endian::Little,
-        version: header::VERSION,
-        utsname,
-        timestamp: (0, 0),
-        codec_flags: 0,
-        incomplete: false,
-        block_size: 4096,
-        cpu_count: 1,
-        phys_base: 0,
-        dump_level: 0,
-        lacks_struct_pages: false,
-        split: None,
-        end_frame: END,
-        offset_note: 0,
-        notes: Vec::new(),
-        erase_info: Vec::new(),
-        vmcoreinfo: None,
-        layout,
-    };
+    let headers = headers(END);
+    let layout = headers.layout;
     let data = layout.descriptor(1);
     let mut bytes = vec![0; data as usize + 4096];
     let mut put = |offset: u64, value: &[u8]| {

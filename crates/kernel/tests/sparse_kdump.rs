@@ -3,14 +3,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
+mod common;
+
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use bigiron_format::PageFrame;
 use bigiron_format::bytes::Endian;
-use bigiron_format::kdump::{KdumpHeaders, Layout, PageDescriptor, Utsname, header};
+use bigiron_format::kdump::PageDescriptor;
 use bigiron_kernel::{IoMethod, SECTION_FRAMES, Source};
+
+use common::kdump_headers::headers;
 
 /// 4 PiB of memory: 128 GiB for each bitmap.
 const END: u64 = 1 << 40;
@@ -32,29 +36,8 @@ fn peak_memory() -> u64 {
 
 #[test]
 fn holes_of_a_sparse_kdump_file_take_no_time_or_memory() {
-    let layout = Layout::new(4096, 0, END);
-    let mut utsname = Utsname::default();
-    utsname.names[4] = "x86_64".into();
-    let headers = KdumpHeaders {
-        endian: Endian::Little,
-        version: header::VERSION,
-        utsname,
-        timestamp: (0, 0),
-        codec_flags: 0,
-        incomplete: false,
-        block_size: 4096,
-        cpu_count: 1,
-        phys_base: 0,
-        dump_level: 0,
-        lacks_struct_pages: false,
-        split: None,
-        end_frame: END,
-        offset_note: 0,
-        notes: Vec::new(),
-        erase_info: Vec::new(),
-        vmcoreinfo: None,
-        layout,
-    };
+    let headers = headers(END);
+    let layout = headers.layout;
     let file = tempfile::NamedTempFile::new().unwrap();
     let put = |offset, bytes: &[u8]| file.as_file().write_all_at(bytes, offset).unwrap();
     put(0, &headers.encode());
