@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import json
+import lzma
 import os
 import ssl
 import subprocess
@@ -442,6 +443,33 @@ def check_retention(bigiron: Bigiron, client: Any, home: Path, vmcore: Path) -> 
     equal(keys(), sorted([*others, f"{prefix}vmdump.4"]), "objects after --max-size")
 
 
+def check_firsts(bigiron: Bigiron, client: Any, home: Path) -> None:
+    """The first dump of a crash stays besides the newest ones, while there is room."""
+    core, crash = home / "crashed.elf", home / "crashed.vmdump"
+    sample = Path(__file__).parent.parent / "samples/linux-6.12-arm64.elf.xz"
+    core.write_bytes(lzma.decompress(sample.read_bytes()))
+    bigiron.says("dump", "-q", "-f", "vmdump", core, crash)
+    # Of objects with the same time the names tell the order.
+    for number in range(3):
+        client.upload_file(str(crash), BUCKET, f"firsts/vmdump.{number}")
+
+    def save(number: int, *options: object) -> str:
+        name = f"s3://{BUCKET}/firsts/vmdump.{number}"
+        return bigiron.run("save", *options, home / "kept.vmdump", name).stderr
+
+    def keys() -> list[str]:
+        return [entry["Key"] for entry in client.list_objects_v2(Bucket=BUCKET, Prefix="firsts/")["Contents"]]
+
+    said = save(3, "--keep-dumps", 1)
+    equal("vmdump.0: stays, the first dump of its crash" in said, True, said)
+    equal(keys(), ["firsts/vmdump.0", "firsts/vmdump.3"], "the first and the newest")
+    room = crash.stat().st_size + (home / "kept.vmdump").stat().st_size
+    save(4, "--max-size", room)
+    equal(keys(), ["firsts/vmdump.0", "firsts/vmdump.4"], "the first before a newer dump without a crash")
+    save(5, "--max-size", room - 1)
+    equal(keys(), ["firsts/vmdump.5"], "no room for the first")
+
+
 def check_killed_upload(bigiron: Bigiron, client: Any, vmcore: Path) -> None:
     """A dump whose process is killed is completed by another one, to a dump that is cut."""
     url = f"s3://{BUCKET}/uploads/killed"
@@ -514,6 +542,7 @@ def main() -> None:
         check_uploads(bigiron, proxy, client, home, vmcore)
         check_saved(bigiron, proxy, home, vmcore)
         check_retention(bigiron, client, home, vmcore)
+        check_firsts(bigiron, client, home)
         check_killed_upload(bigiron, client, vmcore)
         check_restart(bigiron, proxy, vmcore)
         check_signatures(bigiron, port)

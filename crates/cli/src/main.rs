@@ -12,6 +12,8 @@ mod debug_info;
 mod domain;
 mod erase;
 mod errors;
+#[cfg(all(feature = "inspect", feature = "retention"))]
+mod fingerprint;
 #[cfg(feature = "mount")]
 mod fuse;
 mod makedumpfile;

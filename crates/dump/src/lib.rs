@@ -64,7 +64,9 @@ pub use progress::{OutputCall, Phase, Progress};
 pub use reference::{Reference, find_kernel_by_dump};
 #[cfg(feature = "sample")]
 pub use sample::Sample;
-pub use save::{Removed, Retention, Save, SaveOptions, Saved, SavedLog, save_kernel, save_log};
+pub use save::{
+    Choice, Fate, Removed, Retention, Save, SaveOptions, Saved, SavedLog, save_kernel, save_log,
+};
 pub use subject::Subject;
 pub use summary::{PhaseTime, Summary, Waits, peak_memory, peak_memory_in};
 pub use verify::{Verification, verify};

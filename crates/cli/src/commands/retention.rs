@@ -2,21 +2,25 @@
 
 use std::path::Path;
 
+#[cfg(not(feature = "inspect"))]
+use bigiron_dump::DumpError;
 use bigiron_dump::{Removed, Retention};
 use clap::Args;
 
+#[cfg(feature = "inspect")]
+use crate::fingerprint::fingerprint;
 use crate::size;
 use crate::tell::tell;
 
 /// The dumps that stay in the directory.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct RetentionArguments {
-    /// Then remove older dumps from DIR, or beside the object, until at most N remain. Their logs
-    /// and info.N stay
+    /// Then remove older dumps from DIR, or beside the object, but not the newest N, nor the oldest
+    /// of each crash. Their logs and info.N stay
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     keep_dumps: Option<u64>,
     /// Then remove older dumps from DIR, or beside the object, until they take at most SIZE, such
-    /// as 200G. The newest stays
+    /// as 200G: the oldest of each crash last. The newest stays
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     max_size: Option<u64>,
 }
@@ -27,7 +31,11 @@ impl RetentionArguments {
     pub fn apply(self, directory: &Path, saved: Option<u64>) {
         let retention = self.limits();
         if !retention.is_unlimited() {
-            report(retention.apply(directory, saved).map_err(Into::into));
+            report(
+                retention
+                    .apply(directory, saved, fingerprint)
+                    .map_err(Into::into),
+            );
         }
     }
 
@@ -36,7 +44,11 @@ impl RetentionArguments {
     pub fn apply_beside(self, saved: &Path) {
         let retention = self.limits();
         if !retention.is_unlimited() {
-            report(crate::objects::retention::apply(retention, saved));
+            report(crate::objects::retention::apply(
+                retention,
+                saved,
+                fingerprint,
+            ));
         }
     }
 
@@ -48,11 +60,23 @@ impl RetentionArguments {
     }
 }
 
+/// A crash is not named without `bigiron info`.
+#[cfg(not(feature = "inspect"))]
+fn fingerprint(_dump: &Path) -> Result<Option<String>, DumpError> {
+    Ok(None)
+}
+
 fn report(removed: anyhow::Result<Removed>) {
     match removed {
         Ok(removed) => {
             for file in &removed.files {
                 tell!("bigiron: {}: removed; newer dumps stay", file.display());
+            }
+            for dump in &removed.firsts {
+                tell!(
+                    "bigiron: {}: stays, the first dump of its crash",
+                    dump.display()
+                );
             }
             if !removed.files.is_empty() {
                 tell!("bigiron: {} are free again", size::format(removed.bytes));

@@ -1,10 +1,10 @@
 //! `bigiron save … s3://BUCKET/PREFIX/KEY --keep-dumps N`: older dumps beside the object are removed.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bigiron_dump::{Removed, Retention};
+use bigiron_dump::{Choice, DumpError, Fate, Removed, Retention};
 use bigiron_format::ReadAt;
 use bigiron_kernel::source::{is_encrypted, is_plain_dump};
 use bigiron_objects::{Listed, Location, Remote};
@@ -16,14 +16,19 @@ const FRONT: usize = 4096;
 /// What is in the names of dumps: of an encrypted one nothing else can be told.
 const NAMES: [&str; 2] = ["vmcore", "dump"];
 
-/// Removes the oldest dumps that have the prefix of `saved`, up to its last slash, and no further
-/// slash, until the others are within `limits`. `saved` stays, and so does what is no dump.
+/// Removes dumps that have the prefix of `saved`, up to its last slash, and no further slash, until
+/// the others are within `limits`. `saved` is the newest; what is no dump stays. `fingerprint` names
+/// the crash of a dump.
 ///
 /// # Errors
 ///
-/// The prefix cannot be listed, or an object not be read. An object that cannot be removed is a
-/// warning.
-pub fn apply(limits: Retention, saved: &Path) -> anyhow::Result<Removed> {
+/// The prefix cannot be listed, an object not be read, or `fingerprint` fails; nothing is removed
+/// then. An object that cannot be removed is a warning.
+pub fn apply(
+    limits: Retention,
+    saved: &Path,
+    fingerprint: impl Fn(&Path) -> Result<Option<String>, DumpError>,
+) -> anyhow::Result<Removed> {
     let saved = location(saved)?;
     let remote = Arc::new(helper::start(saved.scheme)?);
     let end = saved.key.rfind('/').map_or(0, |slash| slash + 1);
@@ -46,12 +51,22 @@ pub fn apply(limits: Retention, saved: &Path) -> anyhow::Result<Removed> {
             .then_with(|| other.key.cmp(&one.key))
     });
     let mut removed = Removed::default();
-    let (stay, bytes) = limits.stay(dumps.iter().map(|object| object.size));
-    for (object, _) in dumps.iter().zip(stay).filter(|(_, stays)| !stays) {
-        let location = saved.with_key(&object.key);
-        match remote.remove(&location) {
+    let sizes: Vec<_> = dumps.iter().map(|object| object.size).collect();
+    let name = |object: &Listed| PathBuf::from(saved.with_key(&object.key).to_string());
+    let Choice { fates, bytes } = limits.choose(&sizes, |place| match dumps.get(place) {
+        Some(object) => fingerprint(&name(object)),
+        None => Ok(None),
+    })?;
+    for (object, fate) in dumps.iter().zip(fates) {
+        if fate == Fate::StaysAsFirst {
+            removed.firsts.push(name(object));
+        }
+        if fate != Fate::Goes {
+            continue;
+        }
+        match remote.remove(&saved.with_key(&object.key)) {
             Ok(()) => {
-                removed.files.push(location.to_string().into());
+                removed.files.push(name(object));
                 removed.bytes += object.size;
             }
             Err(error) => removed.warnings.push(error.to_string()),

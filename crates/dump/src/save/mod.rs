@@ -12,6 +12,7 @@
 //! After a kill between 2 and 3 the next run finds the id in `info.N` and
 //! continues with 3.
 
+mod choice;
 mod content;
 mod copy;
 mod device;
@@ -55,6 +56,7 @@ use options::OpenContext;
 use origin::Origin;
 use record::Record;
 
+pub use choice::{Choice, Fate};
 pub use live::save_kernel;
 pub use log::{SavedLog, save_log};
 pub use options::SaveOptions;

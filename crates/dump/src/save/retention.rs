@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::choice::{Choice, Fate};
 use super::directory::Directory;
 use crate::error::DumpError;
 
@@ -27,7 +28,9 @@ pub struct Retention {
 pub struct Removed {
     /// The files.
     pub files: Vec<PathBuf>,
-    /// The room that they took, in bytes.
+    /// Dumps that stay only because they are the first of their crash.
+    pub firsts: Vec<PathBuf>,
+    /// The room that the removed files took, in bytes.
     pub bytes: u64,
     /// What could not be removed, and files that were left alone.
     pub warnings: Vec<String>,
@@ -36,6 +39,8 @@ pub struct Removed {
 /// The files of a dump that has a number.
 struct SavedDump {
     number: u64,
+    /// The file that is described, if there are two.
+    stem: &'static str,
     /// When the last of them was written.
     time: Duration,
     bytes: u64,
@@ -47,40 +52,40 @@ impl Retention {
         self == Self::default()
     }
 
-    /// Which of dumps of these sizes stay; the newest comes first, and stays whatever its size.
-    /// Returns them by place, and the bytes that those which stay take.
-    pub fn stay(self, sizes: impl IntoIterator<Item = u64>) -> (Vec<bool>, u64) {
-        let (mut stay, mut kept, mut bytes) = (Vec::new(), 0_u64, 0_u64);
-        for size in sizes {
-            let is_too_many = self.dumps.is_some_and(|most| kept >= most);
-            let with_it = bytes.saturating_add(size);
-            let is_too_large = self.bytes.is_some_and(|most| with_it > most);
-            let stays = stay.is_empty() || !is_too_many && !is_too_large;
-            if stays {
-                (kept, bytes) = (kept + 1, with_it);
-            }
-            stay.push(stays);
-        }
-        (stay, bytes)
-    }
-
-    /// Removes the oldest dumps in `root` until the others are within the limits. The newest one
-    /// stays, whatever its size, and so does the one with the number `saved`. Files of other users,
-    /// links and directories are not counted and not touched.
+    /// Removes dumps in `root` until the others are within the limits, as [`Self::choose`] says;
+    /// the one with the number `saved` is the newest. Files of other users, links and directories
+    /// are not counted and not touched.
+    ///
+    /// `fingerprint` names the crash of the dump in a file.
     ///
     /// # Errors
-    /// The directory cannot be read. A file that cannot be removed is a warning.
-    pub fn apply(self, root: &Path, saved: Option<u64>) -> Result<Removed, DumpError> {
+    /// The directory cannot be read, or `fingerprint` fails; nothing is removed then. A file that
+    /// cannot be removed is a warning.
+    pub fn apply(
+        self,
+        root: &Path,
+        saved: Option<u64>,
+        mut fingerprint: impl FnMut(&Path) -> Result<Option<String>, DumpError>,
+    ) -> Result<Removed, DumpError> {
         let directory = Directory::open(root)?;
         let mut dumps = find(&directory)?;
         // The newest first; numbers begin again when the highest is in use.
         dumps.sort_by_key(|dump| {
             std::cmp::Reverse((Some(dump.number) == saved, dump.time, dump.number))
         });
+        let sizes: Vec<_> = dumps.iter().map(|dump| dump.bytes).collect();
+        let path = |dump: &SavedDump| directory.path(dump.stem, dump.number);
+        let Choice { fates, bytes } = self.choose(&sizes, |place| match dumps.get(place) {
+            Some(dump) => fingerprint(&path(dump)),
+            None => Ok(None),
+        })?;
         let mut removed = Removed::default();
-        let (stay, bytes) = self.stay(dumps.iter().map(|dump| dump.bytes));
-        for (dump, _) in dumps.iter().zip(stay).filter(|(_, stays)| !stays) {
-            removed.remove(&directory, dump);
+        for (dump, fate) in dumps.iter().zip(fates) {
+            match fate {
+                Fate::Stays => {}
+                Fate::StaysAsFirst => removed.firsts.push(path(dump)),
+                Fate::Goes => removed.remove(&directory, dump),
+            }
         }
         if let Some(most) = self.bytes.filter(|most| bytes > *most) {
             removed.warnings.push(format!(
@@ -101,14 +106,13 @@ fn find(directory: &Directory) -> Result<Vec<SavedDump>, DumpError> {
     let mut numbers = directory.numbers(&DUMPS)?;
     numbers.dedup();
     let dumps = numbers.into_iter().filter_map(|number| {
-        let files: Vec<_> = DUMPS
-            .iter()
-            .filter_map(|stem| directory.look(stem, number).trusted())
-            .collect();
+        let look = |stem| Some((stem, directory.look(stem, number).trusted()?));
+        let (stems, files): (Vec<_>, Vec<_>) = DUMPS.into_iter().filter_map(look).unzip();
         let since_epoch = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let times = files.iter().filter_map(|file| file.modified().ok());
         Some(SavedDump {
             number,
+            stem: stems.first()?,
             time: times.map(since_epoch).max()?,
             bytes: files
                 .iter()
@@ -174,7 +178,9 @@ mod tests {
     }
 
     fn apply(root: &Path, dumps: Option<u64>, bytes: Option<u64>, saved: Option<u64>) -> Removed {
-        Retention { dumps, bytes }.apply(root, saved).unwrap()
+        Retention { dumps, bytes }
+            .apply(root, saved, |_| Ok(None))
+            .unwrap()
     }
 
     #[test]
@@ -233,6 +239,32 @@ mod tests {
     }
 
     #[test]
+    fn first_of_a_crash_stays_and_is_reported() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        // The numbers began again; the times tell the order.
+        for (name, seconds) in [
+            ("vmcore.2", 1),
+            ("vmdump.3", 2),
+            ("vmdump.0", 3),
+            ("vmdump.1", 4),
+        ] {
+            file(root, name, seconds);
+        }
+        let limits = Retention {
+            dumps: Some(1),
+            bytes: None,
+        };
+        let stopped = || DumpError::Interrupted { kept: None };
+        assert!(limits.apply(root, None, |_| Err(stopped())).is_err());
+        assert_eq!(names(root).len(), 4);
+        let one = |_: &Path| Ok(Some("one".to_owned()));
+        let removed = limits.apply(root, None, one).unwrap();
+        assert_eq!(removed.firsts, [root.join("vmcore.2")]);
+        assert_eq!(names(root), ["vmcore.2", "vmdump.1"]);
+    }
+
+    #[test]
     fn links_directories_and_strange_names_are_not_counted_and_not_touched() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path();
@@ -276,7 +308,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         file(root.path(), "file", 1);
         let error = Retention::default()
-            .apply(&root.path().join("file"), None)
+            .apply(&root.path().join("file"), None, |_| Ok(None))
             .unwrap_err();
         assert!(error.to_string().contains("file"), "{error}");
     }
