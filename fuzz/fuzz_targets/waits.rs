@@ -141,10 +141,15 @@ fuzz_target!(|data: &[u8]| {
         assert!(found.waits.len() <= machine.tasks + 1024);
         assert!(found.cycles.len() <= found.waits.len());
     }
+    machine.sample.begin_command();
     let found = Diagnosis::of(&program.renewed(), &Stop::new());
     assert!(found.complete);
+    machine.sample.begin_command();
     let _ = Mounts::of(&program.renewed());
+    machine.sample.begin_command();
     let _ = Network::of(&program.renewed());
+    machine.sample.begin_command();
     let _ = WorkQueues::of(&program.renewed());
+    machine.sample.begin_command();
     let _ = Interrupts::of(&program.renewed());
 });

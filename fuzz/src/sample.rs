@@ -98,10 +98,15 @@ impl Sample {
         usize::try_from(segment.file_offset + (physical - segment.physical.0)).ok()
     }
 
+    /// Begins a command: from now on, no more of the sample is read than is in proportion to its
+    /// size.
+    pub fn begin_command(&self) {
+        self.left.reset(MOST_READ);
+    }
+
     /// Changes words at some of `places`: each 12 bytes of `edits` are the number of a place
     /// and a value. A value with its lowest bit set is the number of one of `addresses`, since
-    /// valid addresses mislead a walk most. From now on, no more of the sample is read than is in
-    /// proportion to its size.
+    /// valid addresses mislead a walk most. Begins a command.
     pub fn change(&self, places: &[usize], addresses: &[VirtAddr], edits: &[u8]) {
         let patches = edits.chunks_exact(12).take(64).map(|edit| {
             let (place, value) = edit.split_at(4);
@@ -113,7 +118,7 @@ impl Sample {
             };
             (places[place % places.len()], value.to_le_bytes().to_vec())
         });
-        self.left.reset(MOST_READ);
+        self.begin_command();
         *self.patches.lock().unwrap_or_else(PoisonError::into_inner) = patches.collect();
     }
 }
