@@ -64,6 +64,11 @@ def search(pattern: str, architecture: str) -> list[str]:
     return [line.split()[0] for line in listed.splitlines() if line]
 
 
+def depends(package: str, architecture: str) -> str:
+    """Returns what apt-cache prints of the dependencies of a package."""
+    return tools.run(["apt-cache", *_options(architecture), "depends", package])
+
+
 def download(package: str, architecture: str, directory: Path) -> Path:
     """Downloads a package and returns its file."""
     before = set(directory.glob("*.deb"))

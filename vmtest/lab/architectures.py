@@ -34,6 +34,16 @@ class Architecture:
         return f"qemu-{self.qemu.removeprefix('qemu-system-')}{'le' if self.debian == 'ppc64el' else ''}-static"
 
     @property
+    def linux(self) -> str:
+        """Returns the architecture as the kernel's Makefile names it."""
+        return {"amd64": "x86", "ppc64el": "powerpc", "s390x": "s390", "riscv64": "riscv"}.get(self.debian, self.debian)
+
+    @property
+    def binutils(self) -> str:
+        """Returns what the names of the programs of binutils begin with: CROSS_COMPILE of the kernel's Makefile."""
+        return self.compiler.removesuffix("gcc")
+
+    @property
     def is_native(self) -> bool:
         """True for the architecture of the machines that run the tests: KVM can run it, and apt lists its packages."""
         return self.debian == NATIVE

@@ -6,12 +6,15 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import cache, disks, headers, initramfs, kernels, make, qemu, tools
+from . import cache, disks, headers, initramfs, kernels, make, qemu
 from .errors import LabError
+from .architectures import NATIVE
 from .fault_cases import Case
 from .kernels import Kernel
 
 SOURCE = Path(__file__).resolve().parent.parent / "guest-faults"
+# What replaces files of SOURCE on arm64, or is included before them.
+FOR_ARM64 = SOURCE.with_name("guest-faults-arm64")
 # The module with debug information.
 SYMBOLS = "faults.ko.debug"
 READY = "faults: ready"
@@ -28,28 +31,30 @@ _INJECT = "bigiron-vmtest: inject a machine check"
 _MACHINE_CHECK = "mce 1 1 0xbe00000000000134 0x5 0x123400 0x8c"
 
 
-def _hash(case: Case, caller: str) -> str:
+def _hash(case: Case, caller: str, architecture: str) -> str:
     made = (case.name, case.command_line, case.settle, case.panics, case.modules, caller)
     digest = hashlib.sha256(repr(made).encode())
-    for file in sorted(SOURCE.iterdir()):
+    files = sorted(SOURCE.iterdir()) + (sorted(FOR_ARM64.iterdir()) if architecture == "arm64" else [])
+    for file in files:
         digest.update(file.name.encode() + file.read_bytes())
     return digest.hexdigest()[:8]
 
 
-def dump(case: Case, series: str, caller: str = "thread") -> Path:
+def dump(case: Case, series: str, caller: str = "thread", architecture: str = NATIVE) -> Path:
     """Returns the directory with the dump of a situation, `vmcore`, `console.log`, and of one that the module makes its
     symbols; makes it if necessary."""
-    kernel = kernels.get(series, flavour=case.flavours.get(series, ""))
+    kernel = kernels.get(series, architecture=architecture, flavour=case.flavours.get(series, ""))
     caller = case.caller or caller
     name = f"{case.name}-{caller}"
-    final = cache.root() / ".faults" / f"{series}-{name}-{kernel.version}-{_hash(case, caller)}"
-    with cache.lock(f"faults-{series}-{name}"):
+    system = series if architecture == NATIVE else f"{series}-{architecture}"
+    final = cache.root() / ".faults" / f"{system}-{name}-{kernel.version}-{_hash(case, caller, architecture)}"
+    with cache.lock(f"faults-{system}-{name}"):
         if (final / (SYMBOLS if _has_module(case) else "vmcore")).exists():
             return final
         # Dumps of older modules do not count, and each takes as much room as the guest's memory.
-        for old in final.parent.glob(f"{series}-{name}-{kernel.version}-*"):
+        for old in final.parent.glob(f"{system}-{name}-{kernel.version}-*"):
             shutil.rmtree(old)
-        return make.with_retry(name, 4, lambda accel: _attempt(case, kernel, caller, final, accel))
+        return make.with_retry(name, 4, lambda accel: _attempt(case, kernel, caller, final, accel), architecture)
 
 
 def _attempt(case: Case, kernel: Kernel, caller: str, final: Path, accel: str) -> Path:
@@ -69,18 +74,20 @@ def _archive(case: Case, kernel: Kernel, work: Path) -> bytes:
     for directory in ("dev", "modules"):
         archive.add_directory(directory)
     archive.add_console()
-    archive.add_file("busybox", tools.static_busybox().read_bytes(), executable=True)
+    architecture = kernel.architecture
+    archive.add_file("busybox", initramfs.busybox(architecture).read_bytes(), executable=True)
     archive.add_file("init", (SOURCE / "init").read_bytes(), executable=True)
     archive.add_file("loads.sh", (SOURCE / "loads.sh").read_bytes())
     # Position-independent: only such a static program has tables of its call frames.
-    futex = initramfs.compile_guest("futex", [str(SOURCE / "futex.c")], work, link="-static-pie")
+    futex = initramfs.compile_guest("futex", [str(SOURCE / "futex.c")], work, architecture, link="-static-pie")
     archive.add_file("futex", futex, executable=True)
     for name in ("devices", "nfs"):
-        program = initramfs.compile_guest(name, [str(SOURCE / f"{name}.c")], work)
+        program = initramfs.compile_guest(name, [str(SOURCE / f"{name}.c")], work, architecture)
         archive.add_file(name, program, executable=True)
     if _has_module(case):
-        archive.add_file("faults.ko", headers.build_module(kernel, SOURCE, work))
-    for place, (name, content) in enumerate(initramfs.modules(kernel, [*initramfs.MODULES, *case.modules])):
+        archive.add_file("faults.ko", headers.build_module(kernel, SOURCE, work, FOR_ARM64))
+    loaded = [*initramfs.MODULES, *architecture.modules, *case.modules]
+    for place, (name, content) in enumerate(initramfs.modules(kernel, loaded)):
         archive.add_file(f"modules/{place:02}-{name}.ko", content)
     return archive.finish()
 
@@ -105,6 +112,7 @@ def _run(case: Case, kernel: Kernel, caller: str, made: Path, work: Path, accel:
         timeout=case.seconds + 60,
         accel=accel,
         more=drive,
+        architecture=kernel.architecture,
     ) as machine:
         if case.name == "user-disk":
             machine.wait_for(_STOP_DISK)

@@ -92,7 +92,8 @@ def add_programs(archive: Archive, programs: Mapping[str, Path]) -> None:
         archive.add_file(path[1:], Path(path).read_bytes(), executable=True)
 
 
-def _busybox(architecture: Architecture) -> Path:
+def busybox(architecture: Architecture) -> Path:
+    """Returns a static busybox of an architecture."""
     if architecture.is_native:
         return tools.static_busybox()
     return apt.tree(("busybox-static",), architecture.debian) / "bin" / "busybox"
@@ -164,7 +165,7 @@ def build(kernel: Kernel, plan: str, workdir: Path, more_modules: Sequence[str] 
         archive.add_directory(directory)
     archive.add_console()
     architecture = kernel.architecture
-    archive.add_file("busybox", _busybox(architecture).read_bytes(), executable=True)
+    archive.add_file("busybox", busybox(architecture).read_bytes(), executable=True)
     archive.add_file("init", (GUEST / "init").read_bytes(), executable=True)
     fill = compile_guest("fill", ["fill.c", "report.c"], workdir, architecture)
     archive.add_file("fill", fill, executable=True)

@@ -15,7 +15,9 @@ pub enum InspectError {
     )]
     NoSymbols,
     /// The kernel has no BTF.
-    #[error("the kernel's types are not known: it has no BTF (CONFIG_DEBUG_INFO_BTF)")]
+    #[error(
+        "the kernel's types are not known: it has no BTF (CONFIG_DEBUG_INFO_BTF), or no symbols of data (CONFIG_KALLSYMS_ALL)"
+    )]
     NoTypes,
     /// No such symbol.
     #[error("the kernel has no symbol {name}{}", hint(option))]

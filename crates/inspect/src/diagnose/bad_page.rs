@@ -18,9 +18,8 @@ pub const KIND: &str = "bad-page";
 const MESSAGE: &str = "BUG: Bad page state in process ";
 /// Beginnings of the lines that tell more.
 const FACTS: [&str; 3] = ["page dumped because: ", "page:", "flags: "];
-/// Functions that free and allocate pages, and those of the report.
-const OF_PAGES: [&str; 9] = [
-    "dump_stack",
+/// Functions that free and allocate pages, and that of the report.
+const OF_PAGES: [&str; 8] = [
     "bad_page",
     "free_page",
     "__free_page",

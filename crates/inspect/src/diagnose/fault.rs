@@ -83,7 +83,9 @@ impl Fault {
     /// registers.
     pub fn near(&self, pattern: u64) -> Option<(String, u64)> {
         let is_near = |value: u64| value.abs_diff(pattern) < MAX_OFFSET;
-        let address = self.address.filter(|address| is_near(*address));
+        let address = self.address.filter(|address| {
+            is_near(*address) || address.abs_diff(untagged(pattern)) < MAX_OFFSET
+        });
         let registers = || self.registers.iter().find(|(_, value)| is_near(*value));
         // A register may have a pattern in it that has nothing to do with the fault; that of
         // the address is used if it is known and no pattern is near.
@@ -157,6 +159,14 @@ impl Fault {
     }
 }
 
+/// Returns an address as arm64 prints that of a fault: without its top byte, the tag, if it is one
+/// of user space by bit 55 (untagged_addr, arch/arm64/include/asm/memory.h).
+fn untagged(address: u64) -> u64 {
+    /// Bits above that which tells addresses of user space and of the kernel apart.
+    const TAG_BITS: u32 = 8;
+    address & ((address << TAG_BITS).cast_signed() >> TAG_BITS).cast_unsigned()
+}
+
 /// Returns the task with a PID.
 fn task_by_pid(program: &Program, pid: u32) -> Option<Task> {
     let tasks = Tasks::of(&program.renewed()).ok()?.tasks;
@@ -190,6 +200,10 @@ pub(super) fn registers(report: &[&str]) -> Vec<(String, u64)> {
     for line in report {
         if line.starts_with("---[ end trace") {
             break;
+        }
+        // The syndrome, which looks like a register: `Internal error: Oops: 0000000096000004`.
+        if line.starts_with("Internal error:") {
+            continue;
         }
         let line = line.replace(" :", ":");
         let mut words = line.split_whitespace().peekable();
@@ -260,6 +274,37 @@ mod tests {
     }
 
     #[test]
+    fn pattern_is_found_in_an_address_without_its_tag() {
+        let fault = |address| Fault {
+            message: String::new(),
+            instruction: None,
+            trace: Vec::new(),
+            address: Some(address),
+            registers: vec![("x0".into(), 0x6b6b_6b6b_6b6b_6b6b)],
+            code: Vec::new(),
+            cpu: None,
+            task: None,
+        };
+        const FREED: u64 = 0x6b6b_6b6b_6b6b_6b6b;
+        for (address, pattern) in [
+            (0x006b_6b6b_6b6b_6b83, FREED),
+            (0x6b6b_6b6b_6b6b_6b83, FREED),
+            (0xdead_0000_0000_0108, 0xdead_0000_0000_0100),
+        ] {
+            let expected = Some(("the address".to_owned(), address));
+            assert_eq!(fault(address).near(pattern), expected, "{address:#x}");
+        }
+        for address in [0x18, 0x00ad_0000_0000_0108, 0xff6b_6b6b_6b6b_6b83] {
+            assert_eq!(fault(address).near(FREED), None, "{address:#x}");
+            assert_eq!(
+                fault(address).near(0xdead_0000_0000_0100),
+                None,
+                "{address:#x}"
+            );
+        }
+    }
+
+    #[test]
     fn bytes_are_read_from_the_instruction_on() {
         let line = "Code: 1f 44 00 00 48 8b 47 10 <48> 8b 40 18 c3";
         assert_eq!(code(line), Some(vec![0x48, 0x8b, 0x40, 0x18, 0xc3]));
@@ -273,6 +318,7 @@ mod tests {
             "RIP: 0010:use+0x9/0x20 [faults]",
             "RSP: 0018:ffffd248403f3f08 EFLAGS: 00000282",
             "RAX: 0000000000000000 RBX: ffff8af7428e0ac0 RCX: 0000000000000001",
+            "Internal error: Oops: 0000000096000004 [#1] SMP",
             "x1 : ffff000003a51980 x0 : 6b6b6b6b6b6b6b6b",
             "RAX: 0000000000000001",
             "---[ end trace 0000000000000000 ]---",

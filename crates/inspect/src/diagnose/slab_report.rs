@@ -15,8 +15,7 @@ const DOUBLE_FREE: &str = "double-free";
 /// Words of a double free.
 const FREED_TWICE: [&str; 3] = ["already free", "are to be freed", "Double free"];
 /// Beginnings of functions of the allocator.
-const ALLOCATOR: [&str; 9] = [
-    "dump_stack",
+const ALLOCATOR: [&str; 8] = [
     "slab_",
     "__slab",
     "free_",

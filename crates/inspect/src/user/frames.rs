@@ -93,7 +93,7 @@ impl Numbers {
     pub fn of(architecture: &str) -> Option<&'static Self> {
         match architecture {
             "x86_64" => Some(&X86_64),
-            "arm64" => Some(&ARM64),
+            "aarch64" => Some(&ARM64),
             _ => None,
         }
     }
@@ -228,4 +228,19 @@ fn place(mapping: &Mapping, at: u64) -> Option<String> {
     let name = mapping.name.as_deref()?;
     let inside = at.wrapping_sub(mapping.start.0);
     Some(format!("{name}+{:#x}", inside.wrapping_add(mapping.offset)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_are_known_by_the_names_of_architectures() {
+        for (name, ip) in [("x86_64", "ip"), ("arm64", "pc")] {
+            let architecture = bigiron_kernel::arch::find(name).unwrap();
+            let numbers = Numbers::of(architecture.name).map(|numbers| numbers.ip);
+            assert_eq!(numbers, Some(ip), "{name}");
+        }
+        assert!(Numbers::of("s390x").is_none());
+    }
 }

@@ -4,7 +4,7 @@ mod call_frames;
 mod frames;
 mod mappings;
 mod memory;
-mod registers;
+pub(crate) mod registers;
 
 use bigiron_format::VirtAddr;
 use serde::Serialize;

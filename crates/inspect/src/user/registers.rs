@@ -50,7 +50,7 @@ impl UserRegisters {
                 let found = x86_64(program, VirtAddr(top.wrapping_sub(room))).ok()?;
                 (found.get("cs")? & USER_RING == USER_RING).then_some(found)
             }),
-            "arm64" => Some(arm64(program, VirtAddr(top))?).filter(|found| {
+            "aarch64" => Some(arm64(program, VirtAddr(top))?).filter(|found| {
                 found
                     .get("pstate")
                     .is_some_and(|state| state & ARM64_MODE == 0)
@@ -72,7 +72,7 @@ impl UserRegisters {
 
 /// Size of a kernel stack (THREAD_SIZE): that of the first task, which the linker's script says
 /// (INIT_TASK_DATA, include/asm-generic/vmlinux.lds.h; renamed in 6.10 by commit 8f69cba096b5).
-fn stack_size(program: &Program) -> u64 {
+pub(crate) fn stack_size(program: &Program) -> u64 {
     let between = |start: &str, end: &str| {
         let (start, end) = (program.symbol(start).ok()?, program.symbol(end).ok()?);
         end.0.checked_sub(start.0)

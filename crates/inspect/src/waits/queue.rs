@@ -7,6 +7,7 @@ use bigiron_format::VirtAddr;
 use super::kind::{QUEUE_KINDS, QueueKind, WaitKind};
 use crate::error::InspectError;
 use crate::program::Program;
+use crate::user::registers::stack_size;
 
 /// Maximum number of waiters in a list.
 const MAX_WAITERS: usize = 1 << 20;
@@ -22,11 +23,20 @@ struct Layout {
     head: u64,
 }
 
+/// Where the stacks of tasks are: the offset of the pointer in struct task_struct, and their size.
+#[derive(Clone, Copy)]
+struct Stacks {
+    pointer: u64,
+    size: u64,
+}
+
 /// The lists of waiters of a kernel.
 pub struct Queues<'p, 'k, 's> {
     program: &'p Program<'k, 's>,
     layouts: Vec<Layout>,
     tasks: HashSet<VirtAddr>,
+    /// `None` if the kernel's types do not tell.
+    stacks: Option<Stacks>,
     /// The head of each list that was walked, by its links.
     heads: HashMap<VirtAddr, Option<VirtAddr>>,
 }
@@ -57,6 +67,13 @@ impl<'p, 'k, 's> Queues<'p, 'k, 's> {
             program,
             layouts,
             tasks,
+            stacks: program
+                .locate("task_struct", "stack")
+                .ok()
+                .map(|member| Stacks {
+                    pointer: member.offset,
+                    size: stack_size(program),
+                }),
             heads: HashMap::new(),
         }
     }
@@ -150,12 +167,34 @@ impl<'p, 'k, 's> Queues<'p, 'k, 's> {
         match layout.function {
             Some(function) => word(function)
                 .is_some_and(|function| self.program.symbol_at(VirtAddr(function)).is_some()),
-            None => word(layout.task).is_some_and(|task| self.tasks.contains(&VirtAddr(task))),
+            None => word(layout.task)
+                .map(VirtAddr)
+                .filter(|task| self.tasks.contains(task))
+                .is_some_and(|task| self.is_on_stack(link, task)),
         }
+    }
+
+    /// False for an address that is not on the stack of a task. A waiter is: behind a list's head,
+    /// there may be a pointer to a task as well, such as the owner of the next mutex.
+    fn is_on_stack(&self, link: VirtAddr, task: VirtAddr) -> bool {
+        let Some(stacks) = self.stacks else {
+            return true;
+        };
+        let stack = self.word(task.0.wrapping_add(stacks.pointer));
+        stack.is_ok_and(|stack| stacks.has(stack, link.0))
     }
 
     fn word(&self, at: u64) -> Result<u64, InspectError> {
         self.program.number(VirtAddr(at), 8)
+    }
+}
+
+impl Stacks {
+    /// Returns true for an address on the stack that begins at `stack`.
+    fn has(self, stack: u64, address: u64) -> bool {
+        address
+            .checked_sub(stack)
+            .is_some_and(|distance| distance < self.size)
     }
 }
 
@@ -173,5 +212,27 @@ impl Layout {
             function: function.transpose()?,
             head: offset(kind.object[0], kind.object[1])?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_is_on_a_stack_from_its_first_byte_to_its_last() {
+        let stacks = Stacks {
+            pointer: 0x20,
+            size: 0x4000,
+        };
+        let stack = 0xffff_8000_804d_8000;
+        for (address, expected) in [
+            (stack - 8, false),
+            (stack, true),
+            (stack + 0x3ff8, true),
+            (stack + 0x4000, false),
+        ] {
+            assert_eq!(stacks.has(stack, address), expected, "{address:#x}");
+        }
     }
 }

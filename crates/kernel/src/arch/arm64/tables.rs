@@ -117,6 +117,12 @@ impl Translator for PageTables {
         Some(TableTree::new(self.root, start, levels, self.endian))
     }
 
+    /// The tables of processes, which TTBR0 names, have the form of the kernel's
+    /// (arch/arm64/include/asm/pgtable.h).
+    fn process_tree(&self, root: u64) -> Option<TableTree> {
+        Some(self.tree()?.of_process(root, u64::MAX))
+    }
+
     fn target(&self, level: u32, entry: u64) -> Target {
         let shape = self.shape;
         let address = shape.address(entry);
