@@ -31,6 +31,7 @@ mod retention;
 #[cfg(feature = "inspect")]
 pub mod rules;
 pub mod save;
+pub mod save_outcome;
 #[cfg(feature = "plan")]
 pub mod setup;
 #[cfg(feature = "triage")]

@@ -15,7 +15,8 @@ use bigiron_dump::SaveOptions;
 use bigiron_helpers::{MemoryBudget, processor_count};
 
 use self::settings::{NAME, Settings, print_log_path};
-use crate::commands::save::{DEFAULT_DIRECTORY, Outcome, Work, perform};
+use crate::commands::save::{DEFAULT_DIRECTORY, Work, perform};
+use crate::commands::save_outcome::Outcome;
 use crate::tell::tell;
 
 /// File that configures the device and the directory, as `DEVICE=` and `DIR=`: the settings of
