@@ -79,7 +79,10 @@ def _check_picture(finding: dict[str, Any], dump: Path, bigiron: Path) -> None:
     """Requires the tasks of the first finding in the report's picture of who waits for whom, which must be XML."""
     page = tools.run([bigiron, "report", dump, "-o", "-"])
     data = json.loads(page.split('id="data">')[1].split("</script>")[0])
-    picture = ElementTree.fromstring(data["findings"]["waits"]["svg"])
+    picture = data["findings"]["waits"].get("svg")
+    if not picture:
+        raise LabError("the report has no picture of waits")
+    picture = ElementTree.fromstring(picture)
     shown = " ".join(picture.itertext())
     for task in finding["tasks"][:2]:
         if f"{task['name']} (PID {task['pid']})" not in shown:

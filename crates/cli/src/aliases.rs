@@ -64,7 +64,7 @@ const ALIASES: &[Alias] = &[
     },
     #[cfg(feature = "inspect")]
     Alias {
-        name: Name::Arguments(&debug_info::helper::HELPER),
+        name: Name::Arguments(&debug_info::HELPER),
         run: |_, arguments| debug_info::helper::run(arguments),
     },
     Alias {

@@ -8,12 +8,12 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
 use md5::{Digest as _, Md5};
 
+use crate::call::Call;
 use crate::credentials::{ManagedIdentity, Secret, Token};
 use crate::dialect::{Dialect, Signed, uri};
 use crate::endpoint::{Endpoint, Target};
 use crate::environment::Environment;
 use crate::error::ObjectError;
-use crate::http::Call;
 use crate::location::Location;
 use crate::sign::{encode, hmac, query};
 

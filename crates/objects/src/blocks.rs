@@ -14,11 +14,12 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 
+use crate::call::Call;
 use crate::error::ObjectError;
-use crate::http::Call;
+use crate::http::Client;
+use crate::listing::{Listed, Page};
 use crate::location::Location;
-use crate::store::{Listed, Page, Store};
-use crate::upload::{EXISTS, MORE_ATTEMPTS, NOT_FOUND, Part, Upload, root_of};
+use crate::parts::{EXISTS, MORE_ATTEMPTS, NOT_FOUND, Part, Upload, root_of};
 use crate::xml::Element;
 
 /// Blobs in a page of a list, as with S3.
@@ -30,8 +31,8 @@ const MAX_BLOCKS: u64 = 32 << 20;
 /// Status of a blob that is there, with the code BlobAlreadyExists.
 const CONFLICT: u16 = 409;
 
-/// Lists blobs, as [`Store::list`] does.
-pub fn list(store: &Store, prefix: &Location, next: Option<String>) -> Result<Page, ObjectError> {
+/// Lists blobs, as [`crate::Store::list`] does.
+pub fn list(client: &Client, prefix: &Location, next: Option<String>) -> Result<Page, ObjectError> {
     let container = prefix.whole_bucket();
     let mut query = vec![
         ("restype", "container".to_owned()),
@@ -44,7 +45,7 @@ pub fn list(store: &Store, prefix: &Location, next: Option<String>) -> Result<Pa
         query,
         ..Call::new("list it", "GET", &container)
     };
-    store.client().send(&call, &[], |answer| {
+    client.send(&call, &[], |answer| {
         let root = root_of(&answer, &["EnumerationResults"])?;
         page_of(&root).ok_or_else(|| "the answer has a blob without size or time".to_owned())
     })
@@ -104,9 +105,9 @@ fn parse_name(name: &str) -> Option<(String, u32)> {
     Some((id.to_owned(), number.parse().ok()?)).filter(|_| is_ours)
 }
 
-/// Puts a part, as [`Store::put_part`] does.
+/// Puts a part, as [`crate::Store::put_part`] does.
 pub fn put_part(
-    store: &Store,
+    client: &Client,
     upload: &Upload,
     number: u32,
     bytes: &[u8],
@@ -118,7 +119,7 @@ pub fn put_part(
         more_attempts: MORE_ATTEMPTS,
         ..Call::new("upload a part", "PUT", &upload.location)
     };
-    store.client().send(&call, &[], |_| {
+    client.send(&call, &[], |_| {
         Ok(Part {
             number,
             etag: name.clone(),
@@ -128,7 +129,10 @@ pub fn put_part(
 }
 
 /// The parts of all uploads of a blob, by upload.
-fn blocks(store: &Store, location: &Location) -> Result<BTreeMap<String, Vec<Part>>, ObjectError> {
+fn blocks(
+    client: &Client,
+    location: &Location,
+) -> Result<BTreeMap<String, Vec<Part>>, ObjectError> {
     let call = Call {
         query: vec![
             ("comp", "blocklist".to_owned()),
@@ -137,7 +141,7 @@ fn blocks(store: &Store, location: &Location) -> Result<BTreeMap<String, Vec<Par
         limit: MAX_BLOCKS,
         ..Call::new("list the parts of its uploads", "GET", location)
     };
-    store.client().send(&call, &[NOT_FOUND], |answer| {
+    client.send(&call, &[NOT_FOUND], |answer| {
         let mut found: BTreeMap<String, Vec<Part>> = BTreeMap::new();
         if answer.status == NOT_FOUND {
             return Ok(found);
@@ -165,9 +169,9 @@ fn blocks(store: &Store, location: &Location) -> Result<BTreeMap<String, Vec<Par
     })
 }
 
-/// The uploads of a blob, as [`Store::uploads`] has them.
-pub fn uploads(store: &Store, location: &Location) -> Result<Vec<Upload>, ObjectError> {
-    let found = blocks(store, location)?;
+/// The uploads of a blob, as [`crate::Store::uploads`] has them.
+pub fn uploads(client: &Client, location: &Location) -> Result<Vec<Upload>, ObjectError> {
+    let found = blocks(client, location)?;
     let latest_first = found.into_keys().rev();
     Ok(latest_first
         .map(|id| Upload {
@@ -178,16 +182,16 @@ pub fn uploads(store: &Store, location: &Location) -> Result<Vec<Upload>, Object
         .collect())
 }
 
-/// The parts of an upload, as [`Store::parts`] has them.
-pub fn parts(store: &Store, upload: &Upload) -> Result<Vec<Part>, ObjectError> {
-    let mut found = blocks(store, &upload.location)?;
+/// The parts of an upload, as [`crate::Store::parts`] has them.
+pub fn parts(client: &Client, upload: &Upload) -> Result<Vec<Part>, ObjectError> {
+    let mut found = blocks(client, &upload.location)?;
     Ok(found.remove(&upload.id).unwrap_or_default())
 }
 
 /// Makes a blob of the parts; returns the status, [`EXISTS`] if there is one that is not to be
 /// overwritten.
 pub fn commit(
-    store: &Store,
+    client: &Client,
     upload: &Upload,
     parts: &[Part],
     overwrite: bool,
@@ -209,7 +213,7 @@ pub fn commit(
         more_attempts: MORE_ATTEMPTS,
         ..Call::new("complete its upload", "PUT", &upload.location)
     };
-    store.client().send(&call, &[CONFLICT, EXISTS], |answer| {
+    client.send(&call, &[CONFLICT, EXISTS], |answer| {
         Ok(match answer.status {
             CONFLICT => EXISTS,
             status => status,

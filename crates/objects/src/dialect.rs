@@ -3,13 +3,10 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::azure::Azure;
+use crate::call::Call;
 use crate::endpoint::Target;
-use crate::environment::Environment;
 use crate::error::ObjectError;
-use crate::http::Call;
-use crate::location::{Location, Scheme};
-use crate::settings::Settings;
+use crate::location::Location;
 
 /// Addresses and signs the requests to one kind of server.
 pub trait Dialect: fmt::Debug + Send + Sync {
@@ -42,21 +39,6 @@ pub struct Signed<'c> {
     pub uri: String,
     /// Names and values.
     pub headers: Vec<(&'c str, String)>,
-}
-
-/// Reads the settings of a kind of servers.
-///
-/// # Errors
-///
-/// They are wrong, or there are no credentials.
-pub fn dialect_of(
-    environment: &Environment,
-    scheme: Scheme,
-) -> Result<Box<dyn Dialect>, ObjectError> {
-    Ok(match scheme {
-        Scheme::S3 | Scheme::Google => Box::new(Settings::new(environment, scheme)?),
-        Scheme::Azure => Box::new(Azure::new(environment)?),
-    })
 }
 
 /// The whole address of a request; `query` is encoded.

@@ -7,10 +7,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bigiron_http::Trust;
 use ureq::http;
 
+use crate::answer::Answer;
+use crate::call::{Call, MAX_ANSWER};
 use crate::dialect::{Dialect, Signed};
 use crate::endpoint::Target;
 use crate::error::ObjectError;
-use crate::location::Location;
 use crate::refusal::Refusal;
 
 /// Wait before the second attempt at a request; each further wait is twice as long, and up to as
@@ -20,63 +21,6 @@ const FIRST_WAIT: Duration = Duration::from_millis(200);
 const MAX_WAIT: Duration = Duration::from_secs(20);
 /// Time without a byte in either direction. Ending an upload of many parts takes a server long.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Maximum size of an answer that is not the bytes of an object. A list of 1,000 keys of 1 KiB,
-/// each byte of which takes six as a reference, is within it.
-const MAX_ANSWER: u64 = 8 << 20;
-
-/// A request.
-#[derive(Debug)]
-pub struct Call<'a> {
-    /// What it is for, as a verb, for errors.
-    pub action: &'static str,
-    /// The method.
-    pub method: &'static str,
-    /// The object, or a bucket.
-    pub location: &'a Location,
-    /// Names and values, not encoded.
-    pub query: Vec<(&'a str, String)>,
-    /// Further headers; names in lower case.
-    pub headers: Vec<(&'a str, String)>,
-    /// The body.
-    pub body: &'a [u8],
-    /// Maximum size of the answer to a request that succeeds.
-    pub limit: u64,
-    /// Attempts beyond those of other requests: of an upload, which cannot begin again.
-    pub more_attempts: u32,
-}
-
-impl<'a> Call<'a> {
-    /// A request without query, headers or body.
-    pub fn new(action: &'static str, method: &'static str, location: &'a Location) -> Self {
-        Self {
-            action,
-            method,
-            location,
-            query: Vec::new(),
-            headers: Vec::new(),
-            body: &[],
-            limit: MAX_ANSWER,
-            more_attempts: 0,
-        }
-    }
-}
-
-/// The answer to a request that succeeded.
-#[derive(Debug)]
-pub struct Answer {
-    /// HTTP status: 200 to 299, or one that the caller allowed.
-    pub status: u16,
-    headers: http::HeaderMap,
-    /// The body.
-    pub body: Vec<u8>,
-}
-
-impl Answer {
-    /// A header that is a text.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
-    }
-}
 
 /// Why an attempt failed.
 enum Failure {

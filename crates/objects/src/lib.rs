@@ -6,16 +6,20 @@
 //! other one. The first half answers for those objects only that were opened before it was
 //! [sealed](Remote::seal).
 
+mod answer;
 mod azure;
 mod blocks;
+mod call;
 mod credentials;
 mod dialect;
 mod endpoint;
 mod environment;
 mod error;
 mod http;
+mod listing;
 mod location;
 mod object;
+mod parts;
 mod protocol;
 mod refusal;
 mod remote;
@@ -30,9 +34,10 @@ mod xml;
 pub use dialect::Dialect;
 pub use environment::Environment;
 pub use error::ObjectError;
+pub use listing::{Listed, Page};
 pub use location::{Location, Scheme, is_object};
 pub use object::{CACHE, CachedObject, Fetch};
 pub use protocol::{CompletedUpload, Usage};
 pub use remote::{Connect, Remote, RemoteObject, RemoteUpload};
 pub use serve::Service;
-pub use store::{Listed, Page, Store};
+pub use store::Store;

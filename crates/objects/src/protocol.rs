@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::store::Page;
+use crate::listing::Page;
 
 /// Maximum length of a header. A page of a list has 1,000 keys of up to 1 KiB, each byte of which
 /// takes up to six as an escape.

@@ -1,7 +1,8 @@
 //! Refusals of servers, and what to do about them.
 
+use crate::answer::Answer;
+use crate::call::Call;
 use crate::error::ObjectError;
-use crate::http::{Answer, Call};
 use crate::xml::Element;
 
 /// Maximum length of a server's message that is kept.

@@ -6,10 +6,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::error::ObjectError;
+use crate::listing::Page;
 use crate::location::Location;
 use crate::object::{CachedObject, Fetch};
 use crate::protocol::{CompletedUpload, Reply, Request, Usage, receive, send};
-use crate::store::Page;
 
 /// Maximum number of requests at a time.
 const CONNECTIONS: usize = 8;

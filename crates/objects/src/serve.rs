@@ -6,9 +6,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 
 use crate::error::ObjectError;
 use crate::location::Location;
+use crate::parts::contiguous;
 use crate::protocol::{CompletedUpload, Reply, Request, Usage, receive, send};
 use crate::store::{MAX_RANGE, Object, Store};
-use crate::upload::{Completed, contiguous};
+use crate::upload::Completed;
 use crate::uploader::{Uploader, exists};
 
 /// Answers the other process, over one or several connections at a time.

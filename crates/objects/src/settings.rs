@@ -5,17 +5,17 @@ use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 
+use crate::call::Call;
 use crate::credentials::{Keys, Machine, Profile, Provider};
 use crate::dialect::{Dialect, Signed, uri};
 use crate::endpoint::{Endpoint, Target};
 use crate::environment::Environment;
 use crate::error::ObjectError;
-use crate::http::Call;
 use crate::location::{Location, Scheme};
 use crate::sign::{self, Unsigned, encode};
 
 /// The region without another one; servers other than Amazon's take any.
-pub const REGION: &str = "us-east-1";
+const REGION: &str = "us-east-1";
 /// Google's server of the XML API, and the region that its signatures have (Cloud Storage, "V4
 /// signing process with HMAC keys").
 const GOOGLE: (&str, &str) = ("https://storage.googleapis.com", "auto");
@@ -69,7 +69,7 @@ impl Settings {
             .or_else(|| profile.setting("max_attempts"));
         let attempts = attempts.and_then(|number| number.parse().ok());
         let mut files: Vec<PathBuf> = profile.directories().map(ToOwned::to_owned).collect();
-        let provider = Provider::choose(environment, profile, region.as_deref())?;
+        let provider = Provider::choose(environment, profile, region.as_deref().unwrap_or(REGION))?;
         if is_google && !provider.has_long_keys() {
             return Err(ObjectError::Settings(
                 "no credentials for gs://: make an HMAC key of the project (Cloud Storage, \

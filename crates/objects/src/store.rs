@@ -3,40 +3,24 @@
 use std::ops::Range;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
+use crate::answer::Answer;
+use crate::azure::Azure;
 use crate::blocks;
-use crate::dialect::{Dialect, dialect_of};
+use crate::call::Call;
+use crate::dialect::Dialect;
 use crate::environment::Environment;
 use crate::error::ObjectError;
-use crate::http::{Answer, Call, Client};
+use crate::http::Client;
+use crate::listing::{Listed, Page};
 use crate::location::{Location, Scheme};
+use crate::settings::Settings;
 use crate::xml::Element;
 
 /// Bytes that are read of an object when it is opened.
 pub const FRONT: u64 = 64 << 10;
 /// Maximum number of bytes in one request.
 pub const MAX_RANGE: u64 = 16 << 20;
-
-/// An object in a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listed {
-    /// Its key.
-    pub key: String,
-    /// Size in bytes.
-    pub size: u64,
-    /// Last change: milliseconds since 1970.
-    pub modified: i64,
-}
-
-/// A part of a list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Page {
-    /// The objects, by key.
-    pub objects: Vec<Listed>,
-    /// Where the list goes on; `None` at its end.
-    pub next: Option<String>,
-}
 
 /// An object that was opened.
 #[derive(Clone, Debug)]
@@ -189,7 +173,7 @@ impl Store {
     /// The bucket cannot be listed.
     pub fn list(&self, prefix: &Location, next: Option<String>) -> Result<Page, ObjectError> {
         if self.scheme == Scheme::Azure {
-            return blocks::list(self, prefix, next);
+            return blocks::list(self.client(), prefix, next);
         }
         let bucket = prefix.whole_bucket();
         let mut query = vec![
@@ -240,4 +224,16 @@ fn page_of(answer: &Answer) -> Option<Page> {
         _ => None,
     };
     Some(Page { objects, next })
+}
+
+/// Reads the settings of a kind of servers.
+///
+/// # Errors
+///
+/// They are wrong, or there are no credentials.
+fn dialect_of(environment: &Environment, scheme: Scheme) -> Result<Box<dyn Dialect>, ObjectError> {
+    Ok(match scheme {
+        Scheme::S3 | Scheme::Google => Box::new(Settings::new(environment, scheme)?),
+        Scheme::Azure => Box::new(Azure::new(environment)?),
+    })
 }

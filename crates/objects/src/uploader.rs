@@ -6,8 +6,9 @@ use std::thread::{self, JoinHandle};
 
 use crate::error::ObjectError;
 use crate::location::Location;
+use crate::parts::{MAX_PARTS, Part, Upload, part_size};
 use crate::store::Store;
-use crate::upload::{Completed, MAX_PARTS, Part, Upload, part_size};
+use crate::upload::Completed;
 
 /// Parts that are uploaded at a time. As many are in memory, one that waits, and the one that is
 /// being filled.

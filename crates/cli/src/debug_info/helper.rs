@@ -11,16 +11,11 @@ use std::path::PathBuf;
 
 use bigiron_debuginfo::{Cache, Finder, Servers, Wanted};
 
-use super::{Answer, MAX_MESSAGE};
+use super::message::{ASK_SERVERS, Answer, MAX_MESSAGE};
 use crate::errors::FAILED;
 use crate::passing::{receive, send};
 use crate::resolver;
 use crate::sandbox::{self, Needs};
-
-/// Leading arguments of the process.
-pub const HELPER: [&str; 2] = ["debug-info", "helper"];
-/// The argument that lets it ask servers. Others are absolute paths.
-pub const ASK_SERVERS: &str = "--debuginfod";
 
 /// Runs the process; returns its exit code.
 pub fn run(arguments: Vec<OsString>) -> u8 {

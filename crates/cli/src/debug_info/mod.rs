@@ -4,6 +4,7 @@
 //! [`helper`], finds it by build id, and passes the open file.
 
 pub mod helper;
+mod message;
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -18,12 +19,12 @@ use bigiron_inspect::FindDebugFile;
 use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use serde::{Deserialize, Serialize};
+
+pub use message::HELPER;
+use message::{ASK_SERVERS, Answer, MAX_MESSAGE};
 
 use crate::passing::{receive, send};
 
-/// Maximum size of a message. A path has at most 4 KiB, and an error names a few.
-const MAX_MESSAGE: usize = 32 << 10;
 /// Nanoseconds after which the process that waits looks whether it is to stop.
 const PATIENCE: i64 = 100_000_000;
 
@@ -36,13 +37,6 @@ pub struct DebugInfoArguments {
     /// Ask the servers of `DEBUGINFOD_URLS` as well, and keep what they send in debuginfod's cache
     #[arg(long)]
     debuginfod: bool,
-}
-
-/// The answer to a [`Wanted`]; a file comes with it.
-#[derive(Serialize, Deserialize)]
-enum Answer {
-    Found(PathBuf),
-    Missing(String),
 }
 
 /// Finds debug information by the helper process.
@@ -78,9 +72,9 @@ impl DebugInfoArguments {
         let pair = socketpair(AddressFamily::UNIX, kind, flags, None);
         let (ours, theirs) = pair.context(cannot_start)?;
         let mut command = Command::new("/proc/self/exe");
-        command.args(helper::HELPER);
+        command.args(HELPER);
         if self.debuginfod {
-            command.arg(helper::ASK_SERVERS);
+            command.arg(ASK_SERVERS);
         }
         command
             .args(self.debug_info.iter().map(absolute))

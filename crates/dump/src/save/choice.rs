@@ -2,7 +2,14 @@
 
 use std::collections::HashSet;
 
-use super::retention::Retention;
+/// The dumps that stay in a directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Number of dumps at most.
+    pub dumps: Option<u64>,
+    /// Room that all dumps take at most, in bytes; holes take none.
+    pub bytes: Option<u64>,
+}
 
 /// What becomes of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +32,11 @@ pub struct Choice {
 }
 
 impl Retention {
+    /// Returns true if dumps of any number and size stay.
+    pub fn is_unlimited(self) -> bool {
+        self == Self::default()
+    }
+
     /// Chooses among dumps of these sizes, the newest first. It stays, whatever its size. The
     /// oldest dump of each fingerprint stays besides the number of dumps; the bytes are a limit for
     /// it as well, but others are removed for it.

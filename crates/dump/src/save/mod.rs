@@ -56,11 +56,11 @@ use options::OpenContext;
 use origin::Origin;
 use record::Record;
 
-pub use choice::{Choice, Fate};
+pub use choice::{Choice, Fate, Retention};
 pub use live::save_kernel;
 pub use log::{SavedLog, save_log};
 pub use options::SaveOptions;
-pub use retention::{Removed, Retention};
+pub use retention::Removed;
 pub use saved::Saved;
 
 /// A dump to be saved.

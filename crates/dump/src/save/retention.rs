@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::choice::{Choice, Fate};
+use super::choice::{Choice, Fate, Retention};
 use super::directory::Directory;
 use crate::error::DumpError;
 
@@ -13,15 +13,6 @@ use crate::error::DumpError;
 const DUMPS: [&str; 2] = ["vmdump", "vmcore"];
 /// Size of the units in which a file's room is counted, whatever the file system's.
 const BLOCK: u64 = 512;
-
-/// The dumps that stay in a directory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Retention {
-    /// Number of dumps at most.
-    pub dumps: Option<u64>,
-    /// Room that all dumps take at most, in bytes; holes take none.
-    pub bytes: Option<u64>,
-}
 
 /// What was removed.
 #[derive(Clone, Debug, Default)]
@@ -47,11 +38,6 @@ struct SavedDump {
 }
 
 impl Retention {
-    /// Returns true if dumps of any number and size stay.
-    pub fn is_unlimited(self) -> bool {
-        self == Self::default()
-    }
-
     /// Removes dumps in `root` until the others are within the limits, as [`Self::choose`] says;
     /// the one with the number `saved` is the newest. Files of other users, links and directories
     /// are not counted and not touched.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use bigiron_http::Trust;
 
 use super::ask::Ask;
+use super::keys::{Keys, Secret, read_token};
 use super::machine::keys_in;
-use super::{Keys, Secret, read_token};
 use crate::endpoint::Endpoint;
 use crate::environment::Environment;
 use crate::error::ObjectError;

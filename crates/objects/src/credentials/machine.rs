@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::ask::Ask;
-use super::{Keys, Secret};
+use super::keys::{Keys, Secret};
 use crate::environment::Environment;
 use crate::error::ObjectError;
 

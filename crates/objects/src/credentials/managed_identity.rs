@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::ask::Ask;
-use super::{MARGIN, Secret};
+use super::keys::{MARGIN, Secret};
 use crate::environment::Environment;
 use crate::error::ObjectError;
 use crate::sign;

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::{Keys, Secret};
+use super::keys::{Keys, Secret};
 use crate::environment::Environment;
 use crate::error::ObjectError;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bigiron_http::Trust;
 
 use super::ask::Ask;
-use super::{Keys, Secret, read_token};
+use super::keys::{Keys, Secret, read_token};
 use crate::endpoint::Endpoint;
 use crate::environment::Environment;
 use crate::error::ObjectError;
