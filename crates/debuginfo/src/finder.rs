@@ -8,9 +8,16 @@ use crate::folder;
 use crate::server::Servers;
 use crate::wanted::Wanted;
 
-/// Folders in which distributions keep debug information: Debian and Fedora, and SUSE and Arch Linux
-/// for the kernel itself.
-const USUAL: [&str; 2] = ["/usr/lib/debug", "/boot"];
+/// Folders below which distributions keep debug information: Debian and Fedora, SUSE and Arch Linux for
+/// the kernel itself, and those with a kernel that was built here.
+const USUAL: [&str; 3] = ["/usr/lib/debug", "/boot", "/"];
+/// The folders of these that are read.
+const USED: [&str; 4] = [
+    "/usr/lib/debug",
+    "/boot",
+    "/lib/modules",
+    "/usr/lib/modules",
+];
 
 /// Debug information that was found.
 #[derive(Debug)]
@@ -43,10 +50,8 @@ impl Finder {
     /// The files and folders that it reads.
     pub fn reads(&self) -> Vec<PathBuf> {
         let cache = self.cache.iter().map(|cache| cache.folder().to_owned());
-        let usual = USUAL.iter().map(PathBuf::from);
-        let modules = ["/lib/modules", "/usr/lib/modules"].map(PathBuf::from);
         let given = self.given.iter().cloned();
-        given.chain(usual).chain(modules).chain(cache).collect()
+        given.chain(USED.map(PathBuf::from)).chain(cache).collect()
     }
 
     /// Finds what is wanted.
@@ -59,7 +64,7 @@ impl Finder {
             .given
             .iter()
             .find_map(|path| match path.is_dir() {
-                true => folder::find(path, wanted),
+                true => folder::find_anywhere(path, wanted),
                 false => folder::open(path, wanted),
             })
             .or_else(|| {
@@ -68,7 +73,6 @@ impl Finder {
                     .into_iter()
                     .find_map(|path| folder::find(path, wanted))
             })
-            .or_else(|| build_folder(wanted))
             .or_else(|| self.cache.as_ref()?.find(wanted));
         if let Some((file, path)) = found {
             return Ok(Found { file, path });
@@ -89,15 +93,4 @@ impl Finder {
             Err(reason) => Err(format!("{missing}: {reason}")),
         }
     }
-}
-
-/// The vmlinux of a kernel that was built here, in the folder that its modules name.
-fn build_folder(wanted: &Wanted) -> Option<(File, PathBuf)> {
-    if wanted.module().is_some() {
-        return None;
-    }
-    ["build/vmlinux", "vmlinux"]
-        .map(|name| Path::new("/lib/modules").join(wanted.release()).join(name))
-        .iter()
-        .find_map(|path| folder::open(path, wanted))
 }

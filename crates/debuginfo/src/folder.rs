@@ -13,12 +13,26 @@ const MAX_FILES: usize = 200_000;
 /// Ends of the names of files with a module and its debug information.
 const ENDS: [&str; 2] = [".ko", ".ko.debug"];
 
-/// Finds what is wanted in a folder.
+/// Finds what is wanted in a folder: a module among those of its kernel.
 pub fn find(folder: &Path, wanted: &Wanted) -> Option<(File, PathBuf)> {
     names(folder, wanted)
         .into_iter()
         .find_map(|path| open(&path, wanted))
-        .or_else(|| module_below(folder, wanted))
+        .or_else(|| {
+            let mut folders = modules(folder, wanted).into_iter();
+            folders.find_map(|folder| module_below(&folder, wanted))
+        })
+}
+
+/// The same; a module at any depth, if the folder has none of its kernel.
+pub fn find_anywhere(folder: &Path, wanted: &Wanted) -> Option<(File, PathBuf)> {
+    find(folder, wanted).or_else(|| {
+        let mut folders = modules(folder, wanted).into_iter();
+        let has_modules = folders.any(|folder| folder.is_dir());
+        (!has_modules)
+            .then(|| module_below(folder, wanted))
+            .flatten()
+    })
 }
 
 /// Opens a file if it has the build id that is wanted.
@@ -47,17 +61,16 @@ fn names(folder: &Path, wanted: &Wanted) -> Vec<PathBuf> {
     names.into_iter().map(|name| folder.join(name)).collect()
 }
 
-/// Finds a module by its name at any depth, of the kernel's release first.
+/// The folders with the modules of a kernel.
+fn modules(folder: &Path, wanted: &Wanted) -> [PathBuf; 2] {
+    ["lib/modules", "usr/lib/modules"].map(|name| folder.join(name).join(wanted.release()))
+}
+
+/// Finds a module by its name at any depth.
 fn module_below(folder: &Path, wanted: &Wanted) -> Option<(File, PathBuf)> {
-    let module = wanted.module()?;
-    let of_release = ["lib/modules", "usr/lib/modules"]
-        .map(|modules| folder.join(modules).join(wanted.release()));
     let mut left = MAX_FILES;
     let mut paths = Vec::new();
-    match of_release.iter().find(|path| path.is_dir()) {
-        Some(of_release) => collect(of_release, module, MAX_DEPTH, &mut left, &mut paths),
-        None => collect(folder, module, MAX_DEPTH, &mut left, &mut paths),
-    }
+    collect(folder, wanted.module()?, MAX_DEPTH, &mut left, &mut paths);
     paths.iter().find_map(|path| open(path, wanted))
 }
 

@@ -39,6 +39,8 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     if has_servers {
         reads.extend(resolver::FILES.map(PathBuf::from));
     }
+    #[cfg(feature = "objects")]
+    crate::objects::forget_secrets();
     sandbox::enter(&Needs::DebugInfo {
         reads: &reads,
         keeps,

@@ -58,8 +58,16 @@ pub trait FindDebugFile {
     ) -> Result<(File, PathBuf), String>;
 }
 
+/// A file, and what is added to addresses of the dump.
+struct Opened {
+    file: DebugFile,
+    /// Of the kernel, whose image KASLR moves as a whole. A module has none: each of its sections
+    /// has been loaded at a place of its own.
+    slide: Option<u64>,
+}
+
 /// The debug information of the kernel and each module, or why there is none.
-type Known = HashMap<Option<String>, Result<Rc<DebugFile>, String>>;
+type Known = HashMap<Option<String>, Result<Rc<Opened>, String>>;
 
 /// Source lines of a kernel.
 pub struct SourceLines<'f> {
@@ -84,11 +92,12 @@ impl<'f> SourceLines<'f> {
     pub fn at(&self, program: &Program, address: VirtAddr) -> Result<Vec<SourceLine>, String> {
         let located = program.symbol_at(address);
         let located = located.ok_or_else(|| format!("{address} is in no function"))?;
-        let file = self.file(program, located.module)?;
+        let opened = self.file(program, located.module)?;
+        let file = &opened.file;
         let name = file.name();
         let linked = match located.module {
-            None => linked(program, &file, address),
-            Some(_) => in_module(program, &file, &located),
+            None => opened.slide.map(|slide| address.0.wrapping_add(slide)),
+            Some(_) => in_module(program, file, &located),
         };
         let linked = linked.ok_or_else(|| format!("{name} does not have {located}"))?;
         let mut lines = file
@@ -102,7 +111,7 @@ impl<'f> SourceLines<'f> {
         Ok(lines)
     }
 
-    fn file(&self, program: &Program, module: Option<&str>) -> Result<Rc<DebugFile>, String> {
+    fn file(&self, program: &Program, module: Option<&str>) -> Result<Rc<Opened>, String> {
         let key = module.map(str::to_owned);
         if let Some(known) = self.files.borrow().get(&key) {
             return known.clone();
@@ -113,7 +122,7 @@ impl<'f> SourceLines<'f> {
         opened
     }
 
-    fn open(&self, program: &Program, module: Option<&str>) -> Result<DebugFile, String> {
+    fn open(&self, program: &Program, module: Option<&str>) -> Result<Opened, String> {
         let info = program.kernel().info();
         let build_id = match module {
             None => info.value("BUILD-ID").map(str::to_owned),
@@ -128,21 +137,25 @@ impl<'f> SourceLines<'f> {
         })?;
         let release = info.release().unwrap_or_default();
         let (file, path) = self.finder.find(&build_id, release, module)?;
-        DebugFile::open(&file, &path)
+        let file = DebugFile::open(&file, &path)?;
+        let slide = match module {
+            None => slide(program, &file),
+            Some(_) => None,
+        };
+        Ok(Opened { file, slide })
     }
 }
 
-/// The address that an instruction of the kernel was linked at: KASLR moves the whole image.
-fn linked(program: &Program, file: &DebugFile, address: VirtAddr) -> Option<u64> {
+/// What is added to the address of an instruction of the kernel to have that at which it was linked.
+fn slide(program: &Program, file: &DebugFile) -> Option<u64> {
     ["_stext", "_text"].into_iter().find_map(|name| {
         let here = program.symbol(name).ok()?;
         let there = file.symbol(name, None)?;
-        Some(address.0.wrapping_sub(here.0).wrapping_add(there))
+        Some(there.wrapping_sub(here.0))
     })
 }
 
-/// The address in a module's file. Each section of it has been loaded at a place of its own, so the
-/// function is found by its name.
+/// The address in a module's file, in which the function is found by its name.
 fn in_module(program: &Program, file: &DebugFile, located: &Located) -> Option<u64> {
     let size = program.symbol_at(located.symbol.address)?.size;
     let name = located.symbol.name;
