@@ -67,12 +67,12 @@ impl<'p, 'k, 's> Multipath<'p, 'k, 's> {
 
     /// Reads the paths of the struct multipath at `at`.
     pub fn paths(&self, at: VirtAddr) -> Result<Paths, InspectError> {
-        let link = self.group.offset("list")?;
         let mut paths = Vec::new();
-        for group in self.list(self.device.member(at, "priority_groups")?, link, MAX_GROUPS)? {
-            let link = self.path.offset("list")?;
+        let groups = self.device.member(at, "priority_groups")?;
+        for group in self.group.list(groups, "list", MAX_GROUPS)? {
             let left = MAX_PATHS.saturating_sub(paths.len());
-            for path in self.list(self.group.member(group, "pgpaths")?, link, left)? {
+            let head = self.group.member(group, "pgpaths")?;
+            for path in self.path.list(head, "list", left)? {
                 let below = self.path.pointer(path, "path.dev")?;
                 let device = self.below.pointer(below, "bdev")?;
                 paths.push(Path {
@@ -87,23 +87,5 @@ impl<'p, 'k, 's> Multipath<'p, 'k, 's> {
             paths,
             address: at,
         })
-    }
-
-    /// The elements of a list, which must lead back to its head.
-    fn list(&self, head: VirtAddr, link: u64, most: usize) -> Result<Vec<VirtAddr>, InspectError> {
-        let mut found = Vec::new();
-        let mut at = self.program.number(head, 8)?;
-        while at != head.0 {
-            if found.len() >= most {
-                return Err(InspectError::Damaged {
-                    what: "a list of a multipath device".into(),
-                    address: head,
-                    reason: "it does not lead back to its head".into(),
-                });
-            }
-            found.push(VirtAddr(at.wrapping_sub(link)));
-            at = self.program.number(VirtAddr(at), 8)?;
-        }
-        Ok(found)
     }
 }

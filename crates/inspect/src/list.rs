@@ -18,7 +18,12 @@ impl Program<'_, '_> {
         most: usize,
     ) -> Result<Walk, InspectError> {
         let offset = self.locate(name, path)?.offset;
-        Ok(self.follow(head, 0, offset, most))
+        Ok(self.list_at(head, offset, most))
+    }
+
+    /// The same for elements whose link is at `offset`.
+    pub(crate) fn list_at(&self, head: VirtAddr, offset: u64, most: usize) -> Walk {
+        self.follow(head, 0, offset, most)
     }
 
     /// Walks a list backwards, by its links `prev`.

@@ -59,10 +59,7 @@ pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
     {
         finding = finding.because(format!("the log: {fact}"));
     }
-    if !calls.is_empty() {
-        let shown: Vec<&str> = calls.iter().take(SHOWN).map(String::as_str).collect();
-        finding = finding.because(format!("called by {}", shown.join(" < ")));
-    }
+    finding = finding.called_by(calls.iter().take(SHOWN));
     if let Some((page, flags)) = frame.and_then(|frame| page(evidence, frame)) {
         finding = finding
             .because(format!(

@@ -104,10 +104,7 @@ impl Fault {
         if let Some(instruction) = self.failed(program) {
             finding = failed_instruction::describe(program, finding, instruction);
         }
-        if !self.trace.is_empty() {
-            let calls: Vec<&str> = self.trace.iter().take(SHOWN).map(String::as_str).collect();
-            finding = finding.because(format!("called by {}", calls.join(" < ")));
-        }
+        finding = finding.called_by(self.trace.iter().take(SHOWN));
         if !self.registers.is_empty() {
             let registers = self.registers.iter();
             let registers: Vec<String> = registers

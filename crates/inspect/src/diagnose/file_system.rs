@@ -16,7 +16,6 @@ use crate::error::InspectError;
 use crate::modules::Structure;
 use crate::mounts::ShutDown;
 use crate::program::Program;
-use crate::waits::Thing;
 
 /// Kind.
 pub const KIND: &str = "file-system";
@@ -144,10 +143,7 @@ fn finding(evidence: &Evidence, failed: &Failed, users: &HashMap<VirtAddr, Vec<U
     let waits = evidence.waits().map_or(&[][..], |waits| &waits.waits);
     let waiting: Vec<_> = waits
         .iter()
-        .filter(|wait| {
-            let on = wait.on.as_ref().and_then(|on| on.thing.as_ref());
-            on.and_then(Thing::device) == Some(&failed.device)
-        })
+        .filter(|wait| wait.device() == Some(&failed.device))
         .collect();
     let weight = match users.is_empty() && waiting.is_empty() {
         true => 40,

@@ -109,6 +109,15 @@ impl Finding {
         self
     }
 
+    /// Adds the callers as a reason, the innermost first, if there are any.
+    pub fn called_by<'c>(self, calls: impl IntoIterator<Item = &'c String>) -> Self {
+        let calls: Vec<&str> = calls.into_iter().map(String::as_str).collect();
+        match calls.is_empty() {
+            true => self,
+            false => self.because(format!("called by {}", calls.join(" < "))),
+        }
+    }
+
     /// Adds a reason, if there is one.
     pub fn because_of(self, reason: Option<String>) -> Self {
         match reason {

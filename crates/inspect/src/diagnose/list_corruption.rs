@@ -49,9 +49,7 @@ pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
         }
         finding = finding.place(evidence.program, "list_head", at);
     }
-    if !calls.is_empty() {
-        finding = finding.because(format!("called by {}", calls.join(" < ")));
-    }
+    finding = finding.called_by(&calls);
     Ok(vec![finding.more("bigiron dmesg DUMP")])
 }
 

@@ -9,7 +9,7 @@ use super::waiting::longest;
 use crate::block_io::BlockQueue;
 use crate::block_paths::Paths;
 use crate::error::InspectError;
-use crate::waits::{Thing, Wait};
+use crate::waits::Wait;
 
 /// Kind.
 pub const KIND: &str = "multipath";
@@ -34,10 +34,7 @@ fn finding(
     queue: &BlockQueue,
     paths: &Paths,
 ) -> Result<Finding, InspectError> {
-    let waits_here = |wait: &&Wait| {
-        let thing = wait.on.as_ref().and_then(|on| on.thing.as_ref());
-        thing.and_then(Thing::device) == Some(&queue.disk)
-    };
+    let waits_here = |wait: &&Wait| wait.device() == Some(&queue.disk);
     let waits = &evidence.waits()?.waits;
     let waiting: Vec<&Wait> = waits.iter().filter(waits_here).collect();
     let name = queue

@@ -16,7 +16,7 @@ pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
     let mut servers: Vec<(&str, Vec<&Wait>)> = Vec::new();
     for wait in &evidence.waits()?.waits {
         let is_long = wait.since_nsec.is_some_and(|since| since >= LONG_NSEC);
-        let Some(Thing::Rpc { server, .. }) = thing(wait).filter(|_| is_long) else {
+        let Some(Thing::Rpc { server, .. }) = wait.thing().filter(|_| is_long) else {
             continue;
         };
         match servers.iter_mut().find(|(known, _)| known == server) {
@@ -30,10 +30,6 @@ pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
     Ok(found.collect())
 }
 
-fn thing(wait: &Wait) -> Option<&Thing> {
-    wait.on.as_ref()?.thing.as_ref()
-}
-
 fn finding(evidence: &Evidence, server: &str, waits: &[&Wait]) -> Option<Finding> {
     let Thing::Rpc {
         program,
@@ -42,7 +38,7 @@ fn finding(evidence: &Evidence, server: &str, waits: &[&Wait]) -> Option<Finding
         connected,
         transport,
         ..
-    } = thing(waits.first()?)?
+    } = waits.first()?.thing()?
     else {
         return None;
     };
@@ -59,7 +55,7 @@ fn finding(evidence: &Evidence, server: &str, waits: &[&Wait]) -> Option<Finding
         .because(format!("{calls} calls of its client have no answer"))
         .because(format!("{state}, as its transport says"));
     for wait in waits {
-        if let Some(thing) = thing(wait) {
+        if let Some(thing) = wait.thing() {
             let since = seconds(wait.since_nsec.unwrap_or(0));
             finding = finding
                 .because(format!("{} waits for {thing} for {since}", wait.task))

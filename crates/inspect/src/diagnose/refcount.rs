@@ -49,10 +49,7 @@ pub fn find(evidence: &Evidence) -> Result<Vec<Finding>, InspectError> {
             ))
             .place(evidence.program, "the object", start);
     }
-    if !calls.is_empty() {
-        let shown: Vec<&str> = calls.iter().take(SHOWN).map(String::as_str).collect();
-        finding = finding.because(format!("called by {}", shown.join(" < ")));
-    }
+    finding = finding.called_by(calls.iter().take(SHOWN));
     Ok(vec![finding.more("bigiron dmesg DUMP")])
 }
 

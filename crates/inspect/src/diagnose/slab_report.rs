@@ -92,9 +92,7 @@ fn of_report(report: &[&str]) -> Finding {
     {
         finding = finding.because(format!("the log: {fact}"));
     }
-    if !calls.is_empty() {
-        finding = finding.because(format!("called by {}", calls.join(" < ")));
-    }
+    finding = finding.called_by(&calls);
     finding.more("bigiron dmesg DUMP")
 }
 

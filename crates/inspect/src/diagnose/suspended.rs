@@ -10,7 +10,7 @@ use super::waiting::longest;
 use crate::block_io::BlockQueue;
 use crate::block_stack::Mapping;
 use crate::error::InspectError;
-use crate::waits::{Thing, Wait};
+use crate::waits::Wait;
 
 /// Kind.
 pub const KIND: &str = "suspended";
@@ -34,10 +34,9 @@ fn finding(
 ) -> Result<Finding, InspectError> {
     // For a part of it, or for the end of a bio of its own.
     let waits_here = |wait: &&Wait| {
-        wait.on.as_ref().is_some_and(|on| {
-            on.thing.as_ref().and_then(Thing::device) == Some(&queue.disk)
-                || mapping.private.contains(&on.address)
-        })
+        let on = wait.on.as_ref();
+        wait.device() == Some(&queue.disk)
+            || on.is_some_and(|on| mapping.private.contains(&on.address))
     };
     let waits = &evidence.waits()?.waits;
     let waiting: Vec<&Wait> = waits.iter().filter(waits_here).collect();

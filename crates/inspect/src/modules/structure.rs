@@ -103,6 +103,28 @@ impl<'p, 'k, 's> Structure<'p, 'k, 's> {
         self.value(at, path).map(VirtAddr)
     }
 
+    /// Returns the elements of a list (struct list_head), which are linked by their member `path`.
+    ///
+    /// # Errors
+    ///
+    /// The list does not lead back to its head within `most` elements.
+    pub fn list(
+        &self,
+        head: VirtAddr,
+        path: &str,
+        most: usize,
+    ) -> Result<Vec<VirtAddr>, InspectError> {
+        let walk = self.program.list_at(head, self.offset(path)?, most);
+        match walk.cut {
+            None => Ok(walk.items),
+            Some(reason) => Err(InspectError::Damaged {
+                what: format!("a list of {}", self.name),
+                address: head,
+                reason,
+            }),
+        }
+    }
+
     /// Reads the text that a pointer points to.
     pub fn text(&self, at: VirtAddr, path: &str) -> Result<String, InspectError> {
         self.program.string(self.pointer(at, path)?, MAX_TEXT)

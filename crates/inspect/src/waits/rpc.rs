@@ -23,7 +23,6 @@ const CONNECTED: u32 = 1;
 
 /// The calls of a kernel's RPC clients.
 pub(super) struct Rpc<'p, 'k, 's> {
-    program: &'p Program<'k, 's>,
     task: Structure<'p, 'k, 's>,
     client: Structure<'p, 'k, 's>,
     transport: Structure<'p, 'k, 's>,
@@ -38,7 +37,6 @@ impl<'p, 'k, 's> Rpc<'p, 'k, 's> {
     pub fn of(program: &'p Program<'k, 's>) -> Option<Self> {
         let find = |name| Structure::of(program, MODULE, name).ok().flatten();
         Some(Self {
-            program,
             task: find("rpc_task")?,
             client: find("rpc_clnt")?,
             transport: find("rpc_xprt")?,
@@ -92,20 +90,7 @@ impl<'p, 'k, 's> Rpc<'p, 'k, 's> {
     /// The calls of a client that have not ended. The list must lead back to its head.
     fn calls(&self, client: VirtAddr) -> Result<HashSet<VirtAddr>, InspectError> {
         let head = self.client.member(client, "cl_tasks")?;
-        let link = self.task.offset("tk_task")?;
-        let mut found = HashSet::new();
-        let mut at = self.program.number(head, 8)?;
-        while at != head.0 {
-            let is_new = found.insert(VirtAddr(at.wrapping_sub(link)));
-            if !is_new || found.len() > MAX_CALLS {
-                return Err(InspectError::Damaged {
-                    what: "the list of an RPC client's calls".into(),
-                    address: head,
-                    reason: "it does not lead back to its head".into(),
-                });
-            }
-            at = self.program.number(VirtAddr(at), 8)?;
-        }
-        Ok(found)
+        let calls = self.task.list(head, "tk_task", MAX_CALLS)?;
+        Ok(calls.into_iter().collect())
     }
 }

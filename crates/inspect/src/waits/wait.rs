@@ -30,6 +30,16 @@ pub struct Wait {
 }
 
 impl Wait {
+    /// What the thing is part of that it waits for, if that is known.
+    pub fn thing(&self) -> Option<&Thing> {
+        self.on.as_ref()?.thing.as_ref()
+    }
+
+    /// The device that has what it waits for, or a part of it.
+    pub fn device(&self) -> Option<&String> {
+        self.thing().and_then(Thing::device)
+    }
+
     /// The function in which it waits, in words.
     pub fn place(&self) -> &str {
         self.at.as_deref().unwrap_or("an unknown function")
